@@ -44,9 +44,7 @@ fn silesia() -> Option<Vec<u8>> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "zip"))
         .collect();
     files.sort();
-    let files = files
-        .iter()
-        .filter_map(|file| unzipped(&std::fs::read(file).ok()?));
+    let files = files.iter().filter_map(|file| unzipped(&std::fs::read(file).ok()?));
     let all: Vec<u8> = files.flatten().collect();
     (!all.is_empty()).then_some(all)
 }
@@ -55,28 +53,18 @@ fn silesia() -> Option<Vec<u8>> {
 fn unzipped(archive: &[u8]) -> Option<Vec<u8>> {
     let number = |at: usize, len: usize| {
         let bytes = archive.get(at..at + len)?;
-        Some(
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-        )
+        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
     };
     let end = (0..archive.len().saturating_sub(21))
         .rev()
         .find(|at| archive[*at..].starts_with(b"PK\x05\x06"))?;
     let entry = number(end + 16, 4)?;
-    let (packed, len, local) = (
-        number(entry + 20, 4)?,
-        number(entry + 24, 4)?,
-        number(entry + 42, 4)?,
-    );
+    let (packed, len, local) =
+        (number(entry + 20, 4)?, number(entry + 24, 4)?, number(entry + 42, 4)?);
     let begin = local + 30 + number(local + 26, 2)? + number(local + 28, 2)?;
     let mut out = vec![0; len];
     let inflate = OperationConfig::new(Operation::Decompress(Format::Deflate));
     let mut kernel = prepare(&inflate).and_then(|ready| ready.kernel()).ok()?;
-    kernel
-        .run(&[archive.get(begin..begin + packed)?], &mut out)
-        .ok()?;
+    kernel.run(&[archive.get(begin..begin + packed)?], &mut out).ok()?;
     Some(out)
 }

@@ -50,9 +50,7 @@ pub(crate) fn seconds_a_job(
         if waits {
             wait(context, LONG).expect("waiting works");
         }
-        let done = context
-            .poll(&mut out, usize::MAX)
-            .expect("the device is there");
+        let done = context.poll(&mut out, usize::MAX).expect("the device is there");
         if done == 0 {
             // Pauses rather than polls or system calls: what looks like two cores may share the
             // units of one, and then a submitter's haste is its thread's loss.

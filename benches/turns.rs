@@ -11,10 +11,7 @@ const TIME: Duration = Duration::from_secs(4);
 pub(crate) fn arguments() -> (Option<String>, bool) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let filter = (arguments.iter()).find(|argument| !argument.starts_with('-'));
-    (
-        filter.cloned(),
-        arguments.iter().any(|argument| argument == "--bench"),
-    )
+    (filter.cloned(), arguments.iter().any(|argument| argument == "--bench"))
 }
 
 /// Side of a comparison.
@@ -42,19 +39,12 @@ pub(crate) fn take_turns(is_bench: bool, mut run: impl FnMut(Side) -> f64) -> Ve
 /// Returns the speed-up of the second side as a text: the median over the turns, the range, and the
 /// ratio of each side's fastest; and the additional cost of a job.
 pub(crate) fn told(turned: &[(f64, f64)]) -> String {
-    let mut ratios: Vec<f64> = turned
-        .iter()
-        .map(|(first, second)| first / second)
-        .collect();
+    let mut ratios: Vec<f64> = turned.iter().map(|(first, second)| first / second).collect();
     ratios.sort_by(f64::total_cmp);
     let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-    let fastest = (turned.iter()).fold((f64::MAX, f64::MAX), |best, turn| {
-        (best.0.min(turn.0), best.1.min(turn.1))
-    });
-    let mut costs: Vec<f64> = turned
-        .iter()
-        .map(|(first, second)| second - first)
-        .collect();
+    let fastest = (turned.iter())
+        .fold((f64::MAX, f64::MAX), |best, turn| (best.0.min(turn.0), best.1.min(turn.1)));
+    let mut costs: Vec<f64> = turned.iter().map(|(first, second)| second - first).collect();
     costs.sort_by(f64::total_cmp);
     format!(
         "rate {:.3} ({least:.3}..{most:.3}), fastest {:.3}; a job pays {:.0} ns of {:.1} us",

@@ -22,13 +22,7 @@ fn described() -> String {
         println!("cargo:rerun-if-changed={log}");
     }
     let output = Command::new("git")
-        .args([
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=12",
-            "--exclude=*",
-        ])
+        .args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
         .output();
     match output {
         Ok(output) if output.status.success() => {
@@ -51,11 +45,7 @@ fn write_documentation(stub: &str) {
         let defined = words.strip_prefix("def ").or(words.strip_prefix("class "));
         if let Some(defined) = defined {
             let own = defined.split(['(', ':']).next().unwrap_or_default();
-            name = if indent == 0 {
-                own.to_owned()
-            } else {
-                format!("{class}.{own}")
-            };
+            name = if indent == 0 { own.to_owned() } else { format!("{class}.{own}") };
             if indent == 0 {
                 class.clone_from(&name);
             }

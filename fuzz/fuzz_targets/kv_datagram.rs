@@ -30,11 +30,7 @@ fn answers(
         let mut answers = AnswerDatagrams::default();
         let more = engine.process(some, &mut answers, hasher, &mut server);
         assert!(more > 0);
-        all.extend(
-            answers
-                .iter()
-                .map(|(packet, bytes)| (done + packet, bytes.to_vec())),
-        );
+        all.extend(answers.iter().map(|(packet, bytes)| (done + packet, bytes.to_vec())));
         done += more;
     }
     all.sort_by_key(|(packet, _)| *packet);
@@ -67,9 +63,7 @@ fuzz_target!(|data: &[u8]| {
     let (mut seen, mut greatest) = (HashSet::new(), HashMap::new());
     let is_new = |packet: &&[u8]| {
         Header::read(packet).is_ok_and(|(header, _)| {
-            let Header {
-                client, sequence, ..
-            } = header;
+            let Header { client, sequence, .. } = header;
             let greatest: &mut u64 = greatest.entry(client).or_default();
             *greatest = sequence.max(*greatest);
             *greatest - sequence < WINDOW && seen.insert((client, sequence))

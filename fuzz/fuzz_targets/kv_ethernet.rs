@@ -7,10 +7,7 @@ use std::net::Ipv4Addr;
 use libfuzzer_sys::fuzz_target;
 use overside_kv::ethernet::{Checked, FrameKind, HEADERS_MAX_BYTES, Host, Question};
 
-const SERVER: Host = Host {
-    mac: [2, 0, 0, 0, 0, 2],
-    address: Ipv4Addr::new(10, 0, 0, 2),
-};
+const SERVER: Host = Host { mac: [2, 0, 0, 0, 0, 2], address: Ipv4Addr::new(10, 0, 0, 2) };
 
 /// Longest frame.
 const FRAME_MAX_BYTES: usize = 9_018;
@@ -33,10 +30,7 @@ fn look(frame: &[u8], checked: Checked) {
             assert_ne!(path.port, 0);
             assert!(datagram.payload.len() + HEADERS_MAX_BYTES - 4 <= frame.len());
             // The reply goes back the way the datagram came, and nowhere else.
-            let client = Host {
-                mac: path.mac,
-                address: path.address,
-            };
+            let client = Host { mac: path.mac, address: path.address };
             let len = SERVER.write_datagram(&path, datagram.payload, false, &mut reply);
             let len = len.expect("as long as what came");
             let FrameKind::Datagram(back) = client.receive(&reply[..len], Checked::No) else {

@@ -110,9 +110,9 @@ fn check(name: &str, table: &Table, ways: usize, side: Side) {
         let keys = piece.column_by_name(table.key).expect("the key");
         let keys: Vec<Option<i64>> = match keys.as_primitive_opt::<Int64Type>() {
             Some(keys) => keys.iter().collect(),
-            None => (keys.as_primitive::<Int32Type>().iter())
-                .map(|key| key.map(i64::from))
-                .collect(),
+            None => {
+                (keys.as_primitive::<Int32Type>().iter()).map(|key| key.map(i64::from)).collect()
+            }
         };
         for key in keys {
             let known = *partition_of.entry(key).or_insert(partition);

@@ -11,21 +11,16 @@ fn main() {
     let isal = system_library("libisal", "libisal-dev");
     println!("cargo:rustc-env=OVERSIDE_VERSION_ISAL={}", isal.version);
     re2_shim();
-    println!(
-        "cargo:rustc-env=OVERSIDE_VERSION_LIBDEFLATE={}",
-        libdeflate_version()
-    );
+    println!("cargo:rustc-env=OVERSIDE_VERSION_LIBDEFLATE={}", libdeflate_version());
 }
 
 fn system_library(name: &str, package: &str) -> pkg_config::Library {
-    pkg_config::Config::new()
-        .probe(name)
-        .unwrap_or_else(|error| {
-            eprintln!(
-                "{error}\n\n{name} was not found; on Debian: apt-get install {package} pkg-config"
-            );
-            exit(1)
-        })
+    pkg_config::Config::new().probe(name).unwrap_or_else(|error| {
+        eprintln!(
+            "{error}\n\n{name} was not found; on Debian: apt-get install {package} pkg-config"
+        );
+        exit(1)
+    })
 }
 
 fn re2_shim() {
@@ -33,11 +28,7 @@ fn re2_shim() {
     println!("cargo:rerun-if-changed={source}");
     let re2 = system_library("re2", "libre2-dev");
     let mut build = cc::Build::new();
-    build
-        .cpp(true)
-        .std("c++17")
-        .file(source)
-        .includes(&re2.include_paths);
+    build.cpp(true).std("c++17").file(source).includes(&re2.include_paths);
     build.compile("overside_re2");
     // The shim needs RE2, so RE2 has to follow it on the linker's command line.
     for library in &re2.libs {
@@ -55,10 +46,7 @@ fn re2_shim() {
 /// `libre2.so`.
 fn shared_library(name: &str) -> Option<String> {
     let mut compiler = cc::Build::new().get_compiler().to_command();
-    let output = compiler
-        .arg(format!("-print-file-name={name}"))
-        .output()
-        .ok()?;
+    let output = compiler.arg(format!("-print-file-name={name}")).output().ok()?;
     let path = String::from_utf8(output.stdout).ok()?;
     let target = fs::canonicalize(path.trim()).ok()?;
     Some(target.file_name()?.to_string_lossy().into_owned())
@@ -69,11 +57,6 @@ fn libdeflate_version() -> String {
         .map(|directory| PathBuf::from(directory).join("libdeflate.h"))
         .and_then(|path| fs::read_to_string(path).ok())
         .unwrap_or_default();
-    let quoted = header
-        .lines()
-        .find(|line| line.contains("LIBDEFLATE_VERSION_STRING"));
-    quoted
-        .and_then(|line| line.split('"').nth(1))
-        .unwrap_or("unknown")
-        .into()
+    let quoted = header.lines().find(|line| line.contains("LIBDEFLATE_VERSION_STRING"));
+    quoted.and_then(|line| line.split('"').nth(1)).unwrap_or("unknown").into()
 }

@@ -11,27 +11,14 @@ use std::time::{Duration, Instant};
 
 const OVERSIDE: &str = env!("CARGO_BIN_EXE_overside");
 const ROUNDS: usize = 7;
-const STUDY: [&str; 4] = [
-    "At (.+)Exit (.+)",
-    "(.+) on (.+) at Exit (.+)",
-    "on (.+) at (.+)",
-    "Ramp to (.+)",
-];
+const STUDY: [&str; 4] =
+    ["At (.+)Exit (.+)", "(.+) on (.+) at Exit (.+)", "on (.+) at (.+)", "Ramp to (.+)"];
 /// Literals, classes and prefixes.
-const EVERYDAY: [&str; 7] = [
-    "Pickwick",
-    "Exit 15",
-    "the",
-    "[0-9]{4}",
-    "[A-Z][a-z]+ [A-Z]",
-    "Mr\\. [A-Z]",
-    "^The",
-];
+const EVERYDAY: [&str; 7] =
+    ["Pickwick", "Exit 15", "the", "[0-9]{4}", "[A-Z][a-z]+ [A-Z]", "Mr\\. [A-Z]", "^The"];
 
 fn main() {
-    let path = std::env::args()
-        .skip(1)
-        .find(|argument| argument != "--bench");
+    let path = std::env::args().skip(1).find(|argument| argument != "--bench");
     let Some(path) = path else {
         println!("name a text file; `overside data make accidents` makes one");
         return;
@@ -42,10 +29,7 @@ fn main() {
         println!("rg is not there; on Debian: apt-get install ripgrep");
     }
     let one_thread = STUDY.map(|query| (query, &["--threads", "1"][..]));
-    for (query, threads) in one_thread
-        .into_iter()
-        .chain(EVERYDAY.map(|query| (query, &[][..])))
-    {
+    for (query, threads) in one_thread.into_iter().chain(EVERYDAY.map(|query| (query, &[][..]))) {
         let arguments = [threads, &["-c", query, &path]].concat();
         let mut ours = Timed::new(OVERSIDE, &[&["match"], &*arguments].concat());
         let mut theirs = Timed::new("rg", &arguments);
@@ -60,10 +44,7 @@ fn main() {
         print!("{query:<28} {} records, {rate:.0} MB/s", ours.said);
         if ripgrep.is_ok() {
             assert_eq!(ours.said, theirs.said, "both count the same");
-            print!(
-                ", rg's time / ours {:.2}",
-                theirs.time.as_secs_f64() / seconds
-            );
+            print!(", rg's time / ours {:.2}", theirs.time.as_secs_f64() / seconds);
         }
         println!();
     }
@@ -80,11 +61,7 @@ impl Timed {
     fn new(program: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null());
-        Self {
-            command,
-            time: Duration::MAX,
-            said: String::new(),
-        }
+        Self { command, time: Duration::MAX, said: String::new() }
     }
 
     fn run(&mut self) {

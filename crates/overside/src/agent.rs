@@ -145,11 +145,11 @@ fn check(all: &Arguments) -> Result<(), String> {
              `overside agent keys DIR`",
             all.listen
         )),
-        (None, false) => Err(
-            "--keys DIR is required; create keys with `overside agent keys DIR`, \
+        (None, false) => {
+            Err("--keys DIR is required; create keys with `overside agent keys DIR`, \
              or use --insecure on this machine only"
-                .into(),
-        ),
+                .into())
+        }
         _ => Ok(()),
     }
 }

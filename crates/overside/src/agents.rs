@@ -104,11 +104,7 @@ fn answer(arguments: &Arguments) -> Result<String, Failure> {
     }
     match &arguments.action {
         Action::List { json } => Ok(list(&Inventory::read(&path).map_err(failed)?, *json)),
-        Action::Add {
-            name,
-            address,
-            keys,
-        } => {
+        Action::Add { name, address, keys } => {
             let keys = (keys.as_ref().map(std::path::absolute).transpose())
                 .map_err(|error| usage(format!("--keys: {error}")))?;
             let address = address.clone();
@@ -169,19 +165,14 @@ fn try_connection(name: &str, entry: &Entry) -> Result<Result<FoundAgent, String
     let mut one = Inventory::default();
     (one.add(name, entry.clone())).map_err(|message| (message, exit::USAGE))?;
     let mut answers = ask(&one).into_iter();
-    Ok(answers
-        .next()
-        .map_or_else(|| Err("nobody was asked".into()), |(_, _, found)| found))
+    Ok(answers.next().map_or_else(|| Err("nobody was asked".into()), |(_, _, found)| found))
 }
 
 fn deploy(arguments: &deploy::Arguments, path: &Path) -> Result<String, Failure> {
     let deployed = (arguments.deploy(path)).map_err(|message| (message, exit::ABSENT))?;
     complain!("{}: {}", arguments.host, deployed.started);
     let name = &deployed.name;
-    let entry = Entry {
-        address: deployed.address,
-        keys: Some(deployed.keys),
-    };
+    let entry = Entry { address: deployed.address, keys: Some(deployed.keys) };
     let entry = add(path, name, entry)?;
     let deadline = Instant::now() + STARTING;
     loop {
@@ -200,10 +191,8 @@ fn deploy(arguments: &deploy::Arguments, path: &Path) -> Result<String, Failure>
 fn list(inventory: &Inventory, json: bool) -> String {
     let agents = ask(inventory);
     if json {
-        let all: Vec<Json> = agents
-            .iter()
-            .map(|(name, entry, found)| to_json(name, entry, found))
-            .collect();
+        let all: Vec<Json> =
+            agents.iter().map(|(name, entry, found)| to_json(name, entry, found)).collect();
         return format!("{:#}\n", json!({"schema": "agents/1", "agents": all}));
     }
     let described = |(name, entry, found)| described(name, entry, &found).0;

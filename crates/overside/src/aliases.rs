@@ -48,10 +48,7 @@ fn is_filter_option(argument: &OsStr) -> bool {
 fn is_filter() -> bool {
     let stdin = std::io::stdin();
     let kind = fstat(stdin.as_fd()).map(|stat| FileType::from_raw_mode(stat.st_mode));
-    let is_piped = matches!(
-        kind,
-        Ok(FileType::RegularFile | FileType::Fifo | FileType::Socket)
-    );
+    let is_piped = matches!(kind, Ok(FileType::RegularFile | FileType::Fifo | FileType::Socket));
     is_piped && !std::io::stdout().is_terminal()
 }
 
@@ -68,10 +65,7 @@ mod tests {
 
     #[test]
     fn names_of_other_programs_stand_for_verbs() {
-        assert_eq!(
-            called("/usr/local/bin/gunzip", "-k a.gz"),
-            "decompress -k a.gz"
-        );
+        assert_eq!(called("/usr/local/bin/gunzip", "-k a.gz"), "decompress -k a.gz");
         assert_eq!(called("zcat", "a"), "decompress --stdout a");
         assert_eq!(called("gzip", "-d a"), "compress -d a");
         assert_eq!(called("overside", "-d"), "compress -d");

@@ -66,11 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 
 impl From<Arguments> for Request {
     fn from(arguments: Arguments) -> Self {
-        let Arguments {
-            decompress,
-            format,
-            files,
-        } = arguments;
+        let Arguments { decompress, format, files } = arguments;
         let mode = files.output.mode();
         Self {
             verb: match decompress || mode != Mode::Write {
@@ -127,9 +123,7 @@ impl FromArgMatches for Level {
         let given = |id| matches.indices_of(id).and_then(Iterator::last);
         let flags = (0..).zip(FLAGS).filter(|(_, id)| matches.get_flag(id));
         let flags = flags.map(|(level, id)| (given(id), level));
-        let level = matches
-            .get_one("level")
-            .map(|level| (given("level"), *level));
+        let level = matches.get_one("level").map(|level| (given("level"), *level));
         let last = flags.chain(level).max_by_key(|(at, _)| *at);
         Ok(Self(last.map(|(_, level)| level)))
     }

@@ -45,14 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         return overside_command::print(&text(&devices, &links));
     }
     let devices = devices.into_iter().map(Entry::Device);
-    let links = links.into_iter().map(|link| Entry::Link {
-        link,
-        capabilities: [],
-    });
-    let all = Listing {
-        schema: "devices/1",
-        devices: devices.chain(links).collect(),
-    };
+    let links = links.into_iter().map(|link| Entry::Link { link, capabilities: [] });
+    let all = Listing { schema: "devices/1", devices: devices.chain(links).collect() };
     match serde_json::to_string_pretty(&all) {
         Ok(text) => overside_command::print(&(text + "\n")),
         Err(error) => {
@@ -69,11 +63,7 @@ fn compile(names: &[String]) -> ExitCode {
     for shim in (shims.iter()).filter(|shim| names.iter().any(|name| name == shim.name())) {
         match shim.compile() {
             Ok((version, path)) => {
-                complain!(
-                    "compiled for {} {version}: {}",
-                    shim.title(),
-                    path.display()
-                );
+                complain!("compiled for {} {version}: {}", shim.title(), path.display());
             }
             Err(error) => {
                 complain!("overside devices: {error}");
@@ -121,11 +111,7 @@ fn link(link: &LinkListing) -> String {
     };
     let can = &about.link;
     let mut text = format!("{}: {}\n", link.name, about.description);
-    let verbs = [
-        ("read", &can.read),
-        ("write", &can.write),
-        ("send", &can.send),
-    ];
+    let verbs = [("read", &can.read), ("write", &can.write), ("send", &can.send)];
     for (verb, limits) in verbs {
         let (most, by) = (units::size(limits.max_bytes as f64), mover(limits.mover));
         line!(text, "  {verb:<23} up to {most:>7}  by {by}");

@@ -242,9 +242,7 @@ impl<'a> Files<'a> {
         {
             let kept = original.map_or("", |_| "; kept");
             let bytes = ignored.bytes;
-            warn(&format!(
-                "{name}: ignored {bytes} bytes after the compressed data{kept}"
-            ));
+            warn(&format!("{name}: ignored {bytes} bytes after the compressed data{kept}"));
         } else if let Some(path) = original {
             let removed = original::remove(&input, path);
             let fate = removed.map_err(|error| FileError::Error(format!("{name}: {error}")))?;
@@ -253,9 +251,9 @@ impl<'a> Files<'a> {
                 RemovalOutcome::Changed => {
                     warn(&format!("{name}: changed while it was read; kept"))
                 }
-                RemovalOutcome::Replaced => warn(&format!(
-                    "{name}: another file took its name while it was read; kept"
-                )),
+                RemovalOutcome::Replaced => {
+                    warn(&format!("{name}: another file took its name while it was read; kept"))
+                }
                 RemovalOutcome::Gone => {
                     warn(&format!("{name}: removed or renamed while it was read"))
                 }

@@ -36,9 +36,8 @@ fn run() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let arguments = aliases::with_verb(&program, arguments.collect());
-    let words: Vec<&str> = (arguments.iter())
-        .map(|word| word.to_str().unwrap_or_default())
-        .collect();
+    let words: Vec<&str> =
+        (arguments.iter()).map(|word| word.to_str().unwrap_or_default()).collect();
     match words[..] {
         // Agents start this verb; it is not for users.
         #[cfg(feature = "measure")]
@@ -91,11 +90,7 @@ fn refuse(first: Option<&str>, error: &clap::Error, words: &[OsString]) -> u8 {
     let verb = first.filter(|word| verbs::is_known(word));
     match Refusal::of(error, verb, words) {
         Refusal::Help(text) => {
-            return if print(&text) == ExitCode::SUCCESS {
-                0
-            } else {
-                exit::INTERNAL
-            };
+            return if print(&text) == ExitCode::SUCCESS { 0 } else { exit::INTERNAL };
         }
         Refusal::Incomplete(text) => complain!("{}", text.trim_end()),
         Refusal::Wrong { message, remedy } => {

@@ -36,11 +36,7 @@ const NONE: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
 
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
-    if let Err(code) = arguments
-        .log
-        .clone()
-        .start("match", LevelFilter::OFF, ERROR)
-    {
+    if let Err(code) = arguments.log.clone().start("match", LevelFilter::OFF, ERROR) {
         return code;
     }
     match Run::new(&arguments).map(Run::run) {
@@ -229,9 +225,7 @@ impl<'a> Run<'a> {
         let with_head = self.arguments.search.column.is_some();
         let opened = input::open(file, self.threads, with_head).map_err(Error::Read)?;
         let binary = self.binary(file, &opened);
-        let is_skipped = binary
-            .as_ref()
-            .is_some_and(|binary| binary.known && binary.skip);
+        let is_skipped = binary.as_ref().is_some_and(|binary| binary.known && binary.skip);
         let named = self.with_filename || self.mode.is_json();
         self.printer.begin(named.then(|| name(file)), binary);
         if is_skipped {

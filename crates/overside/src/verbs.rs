@@ -98,9 +98,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Verb, Error> {
     let suggest = |error| suggest(error, arguments.first());
     let mut matches = (command.try_get_matches_from_mut(words)).map_err(suggest)?;
     let parsed = CommandLine::from_arg_matches_mut(&mut matches);
-    parsed
-        .map(|line| line.verb)
-        .map_err(|error| error.format(&mut command))
+    parsed.map(|line| line.verb).map_err(|error| error.format(&mut command))
 }
 
 /// Adds the most similar verb to an error, also if two letters are exchanged.
@@ -110,9 +108,7 @@ fn suggest(mut error: Error, first: Option<&OsString>) -> Error {
     let is_verb = invalid == Some(&ContextValue::String(word.into()));
     if error.kind() == ErrorKind::InvalidSubcommand && is_verb {
         let command = CommandLine::command();
-        let names = command
-            .get_subcommands()
-            .map(|verb| verb.get_name().to_owned());
+        let names = command.get_subcommands().map(|verb| verb.get_name().to_owned());
         let names: Vec<String> = names.collect();
         if let Some(name) = overside_backends::closest(word, &names) {
             let names = ContextValue::Strings(vec![name]);

@@ -7,9 +7,7 @@ use overside_placement::Report;
 pub(crate) fn text(report: &Report) -> Option<String> {
     let verification = &report.verification;
     let all = verification.chunks + verification.unverified;
-    let devices: Vec<&str> = (report.devices.iter())
-        .map(|device| device.device.as_str())
-        .collect();
+    let devices: Vec<&str> = (report.devices.iter()).map(|device| device.device.as_str()).collect();
     (all > 0).then(|| {
         format!(
             "{} of {all} results of {} verified in {:.1} ms of CPU time",

@@ -86,9 +86,7 @@ pub(crate) fn pattern_problem(py: Python<'_>, patterns: Vec<String>) -> PyResult
             patterns,
             ..Config::new(Operation::Match(MatchKind::Count))
         };
-        Ok(py
-            .detach(|| prepare(&config).err())
-            .map(|error| error.to_string()))
+        Ok(py.detach(|| prepare(&config).err()).map(|error| error.to_string()))
     })
 }
 
@@ -142,11 +140,8 @@ pub(crate) fn devices(py: Python<'_>, backend: &str) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn doctor(py: Python<'_>) -> PyResult<String> {
     guarded(|| {
-        let found: Vec<_> = py.detach(|| {
-            (BACKENDS.iter())
-                .flat_map(|backend| backend.doctor())
-                .collect()
-        });
+        let found: Vec<_> =
+            py.detach(|| (BACKENDS.iter()).flat_map(|backend| backend.doctor()).collect());
         text(&found)
     })
 }
@@ -163,10 +158,7 @@ pub(crate) fn variants(py: Python<'_>) -> PyResult<String> {
 fn operation(operation: Operation) -> serde_json::Value {
     let all: Vec<_> = (variants_of(operation).into_iter())
         .map(|variant| {
-            let levels = variant
-                .levels
-                .as_ref()
-                .map(|(range, _)| [*range.start(), *range.end()]);
+            let levels = variant.levels.as_ref().map(|(range, _)| [*range.start(), *range.end()]);
             json!({
                 "name": variant.name,
                 "label": variant.label,

@@ -47,9 +47,7 @@ impl PlacementArgs {
             None => available_parallelism().map_or(1, usize::from),
             Some(threads) if (1..=THREADS_MAX).contains(&threads) => threads,
             Some(threads) => {
-                return Err(refused(format!(
-                    "threads is from 1 to {THREADS_MAX}, not {threads}"
-                )));
+                return Err(refused(format!("threads is from 1 to {THREADS_MAX}, not {threads}")));
             }
         };
         let open = |names| py.detach(|| overside_backends::open_accelerators(names, threads));
@@ -70,18 +68,12 @@ impl PlacementArgs {
         submitters: Option<NonZeroUsize>,
         window_bytes: Option<usize>,
     ) -> Self {
-        Self {
-            submitters: submitters.unwrap_or(NonZeroUsize::MIN),
-            window_bytes,
-            ..self
-        }
+        Self { submitters: submitters.unwrap_or(NonZeroUsize::MIN), window_bytes, ..self }
     }
 
     /// Starts no threads that there is no work for.
     pub(crate) fn for_bytes(mut self, bytes: usize, bytes_a_thread: usize) -> Self {
-        self.threads = self
-            .threads
-            .min(bytes.div_ceil(bytes_a_thread.max(1)).max(1));
+        self.threads = self.threads.min(bytes.div_ceil(bytes_a_thread.max(1)).max(1));
         self
     }
 }

@@ -47,11 +47,7 @@ impl Column {
             return Ok(None);
         };
         let child = child(&kind, name)?;
-        Ok(Some(Self {
-            kind,
-            child,
-            source,
-        }))
+        Ok(Some(Self { kind, child, source }))
     }
 
     /// The type of the arrays that `next` gives.
@@ -161,18 +157,12 @@ fn child(kind: &DataType, name: Option<&str>) -> PyResult<Option<usize>> {
         names.join(", ")
     };
     let Some(name) = name else {
-        return Err(refused(format!(
-            "column says which one to search; there are: {}",
-            known()
-        )));
+        return Err(refused(format!("column says which one to search; there are: {}", known())));
     };
     let mut of_that_name = (fields.iter().enumerate()).filter(|(_, field)| field.name() == name);
     match (of_that_name.next(), of_that_name.next()) {
         (Some((child, _)), None) => Ok(Some(child)),
-        (None, _) => Err(refused(format!(
-            "there is no column {name:?}; there are: {}",
-            known()
-        ))),
+        (None, _) => Err(refused(format!("there is no column {name:?}; there are: {}", known()))),
         _ => Err(refused(format!("several columns are called {name:?}"))),
     }
 }

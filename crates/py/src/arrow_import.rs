@@ -48,11 +48,7 @@ fn check_types(schema: &FFI_ArrowSchema, depth: usize, left: &mut usize) -> Resu
     for index in 0..count.min(TYPES_MAX) {
         // SAFETY: an array of that many pointers, as the C data interface has it.
         let child = unsafe { schema.children.add(index).read_unaligned().as_ref() };
-        check_types(
-            child.ok_or("a column of the Arrow schema is null")?,
-            depth - 1,
-            left,
-        )?;
+        check_types(child.ok_or("a column of the Arrow schema is null")?, depth - 1, left)?;
     }
     // SAFETY: null, or a schema that the parent owns.
     match unsafe { schema.dictionary.as_ref() } {
@@ -121,12 +117,7 @@ impl<'a> Part<'a> {
             let size = size.and_then(|size| usize::try_from(size).ok());
             size.ok_or_else(|| damaged(&format!("a length of {count}")))
         };
-        Ok(Self {
-            array,
-            owner,
-            len: size(array.length)?,
-            offset: size(array.offset)?,
-        })
+        Ok(Self { array, owner, len: size(array.length)?, offset: size(array.offset)? })
     }
 
     fn column(&self, kind: &DataType) -> Result<ArrayRef, String> {
@@ -178,9 +169,7 @@ impl<'a> Part<'a> {
         if len == 0 {
             return Ok(Vec::new());
         }
-        let start = self
-            .buffer(index)?
-            .ok_or_else(|| damaged("a buffer is null"))?;
+        let start = self.buffer(index)?.ok_or_else(|| damaged("a buffer is null"))?;
         let start = start.cast::<T>();
         let mut numbers = Vec::new();
         (numbers.try_reserve_exact(len)).map_err(|_| damaged("longer than memory"))?;
@@ -226,10 +215,7 @@ impl<'a> Part<'a> {
         let parts = lens.iter().enumerate().map(|(index, len)| {
             let len = u64::try_from(*len).ok().filter(|len| *len <= LEN_MAX);
             let len = len.and_then(|len| usize::try_from(len).ok());
-            self.lent(
-                2 + index,
-                len.ok_or_else(|| damaged("a buffer of negative length"))?,
-            )
+            self.lent(2 + index, len.ok_or_else(|| damaged("a buffer of negative length"))?)
         });
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let made = BinaryViewArray::try_new(ScalarBuffer::from(views), parts, self.nulls()?);

@@ -49,9 +49,7 @@ pub(crate) fn start_compress(
     let targets =
         PlacementArgs::new(py, placement, device, threads, verify)?.submitted(submitters, window);
     let options = compression_of(data.len(), format, level, targets, chunk.as_ref())?;
-    Ok(call(done, move |cancel| {
-        compress_all(data, &options, cancel).map_err(errors::stream)
-    }))
+    Ok(call(done, move |cancel| compress_all(data, &options, cancel).map_err(errors::stream)))
 }
 
 /// Begins what `decompress` does; `done(result, error)` is called when it is over, in another thread.
@@ -76,9 +74,7 @@ pub(crate) fn start_decompress(
         .for_bytes(data.len(), COMPRESSED_BYTES_A_THREAD)
         .submitted(submitters, window);
     let options = decompression(format, targets)?;
-    Ok(call(done, move |cancel| {
-        decompress_all(data, &options, max_size, cancel)
-    }))
+    Ok(call(done, move |cancel| decompress_all(data, &options, max_size, cancel)))
 }
 
 fn call(done: Py<PyAny>, run: impl FnOnce(&Cancel) -> PyResult<Output> + Send + 'static) -> Call {

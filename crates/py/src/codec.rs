@@ -42,9 +42,9 @@ impl Chunk {
         match self {
             Self::Bytes(_) => Ok(false),
             Self::Word(word) if word == "auto" => Ok(true),
-            Self::Word(word) => Err(refused(format!(
-                "chunk is a number of bytes or \"auto\", not {word:?}"
-            ))),
+            Self::Word(word) => {
+                Err(refused(format!("chunk is a number of bytes or \"auto\", not {word:?}")))
+            }
         }
     }
 }
@@ -111,8 +111,7 @@ pub(crate) fn compress(
             .for_bytes(data.len(), bytes_a_thread)
             .submitted(submitters, window);
         let options = compression_of(data.len(), format, level, targets, chunk.as_ref())?;
-        py.detach(|| compress_all(data, &options, &Cancel::default()))
-            .map_err(errors::stream)
+        py.detach(|| compress_all(data, &options, &Cancel::default())).map_err(errors::stream)
     })
 }
 

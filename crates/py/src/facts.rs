@@ -23,12 +23,7 @@ pub(crate) fn facts(
     file: Option<&str>,
 ) -> PyResult<String> {
     guarded(|| {
-        let query = Query {
-            words,
-            paper,
-            device,
-            purpose: purpose.map(named).transpose()?,
-        };
+        let query = Query { words, paper, device, purpose: purpose.map(named).transpose()? };
         with(file, |facts| {
             let found = facts.search(&query);
             text(&json!({

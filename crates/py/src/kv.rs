@@ -26,11 +26,7 @@ fn record(key: &[u8], operation: Operation<'_>) -> Record {
     let is_repeatable = operation.is_repeatable();
     let mut bytes = Vec::new();
     // The hash is no part of it.
-    let request = Request {
-        key,
-        hash: 0,
-        operation,
-    };
+    let request = Request { key, hash: 0, operation };
     encode(&request, &mut bytes);
     (bytes, is_repeatable)
 }

@@ -107,9 +107,7 @@ impl KvCluster {
             }
             (None, false) => {}
             _ => {
-                return Err(refused(
-                    "etcds:// needs a directory with keys, and etcd:// has none",
-                ));
+                return Err(refused("etcds:// needs a directory with keys, and etcd:// has none"));
             }
         }
         let tls = |keys: PathBuf| {
@@ -135,9 +133,7 @@ impl KvCluster {
     }
 
     fn directory_error(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        self.with(py, |cluster| {
-            Ok(cluster.directory_error().map(|error| error.to_string()))
-        })
+        self.with(py, |cluster| Ok(cluster.directory_error().map(|error| error.to_string())))
     }
 
     fn get(&self, py: Python<'_>, keys: Vec<PyBackedBytes>) -> PyResult<Vec<Option<Vec<u8>>>> {
@@ -152,9 +148,8 @@ impl KvCluster {
     ) -> PyResult<()> {
         let expiry = expiry_s.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
         let expiry = expiry.transpose().map_err(refused)?;
-        let pairs: Vec<(&[u8], &[u8])> = (pairs.iter())
-            .map(|(key, value)| (&**key, &**value))
-            .collect();
+        let pairs: Vec<(&[u8], &[u8])> =
+            (pairs.iter()).map(|(key, value)| (&**key, &**value)).collect();
         self.with(py, |cluster| cluster.set_many(&pairs, expiry))
     }
 

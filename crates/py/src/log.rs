@@ -16,10 +16,7 @@ const PART: &str = "python";
 pub(crate) fn start_log(level: &str, file: Option<PathBuf>) -> PyResult<&'static str> {
     let parsed = || -> Result<LevelFilter, LogError> {
         let default: Filter = level.parse()?;
-        let log = Log {
-            file,
-            ..Log::default()
-        };
+        let log = Log { file, ..Log::default() };
         Ok(log.start(default.level())?.level_of(PART))
     };
     let level = parsed().map_err(refused)?;

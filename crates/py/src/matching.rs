@@ -87,9 +87,9 @@ fn answer_of(name: &str) -> PyResult<Answer> {
         "records" => Ok(Answer::Records),
         "count" => Ok(Answer::Count),
         "any" => Ok(Answer::Any),
-        _ => Err(refused(format!(
-            "no answer is called {name:?}; there are records, count and any"
-        ))),
+        _ => {
+            Err(refused(format!("no answer is called {name:?}; there are records, count and any")))
+        }
     }
 }
 
@@ -105,9 +105,7 @@ impl Data {
             return Ok(Self::Column(column));
         }
         if column.is_some() {
-            return Err(PyTypeError::new_err(
-                "column is for Arrow data, which this is not",
-            ));
+            return Err(PyTypeError::new_err("column is for Arrow data, which this is not"));
         }
         BorrowedBuffer::new(object).map(Self::Text)
     }
@@ -268,9 +266,7 @@ fn view<'py>(
     py: Python<'py>,
     numbers: Option<&Py<Numbers>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    numbers
-        .map(|numbers| Numbers::view(numbers.bind(py)))
-        .transpose()
+    numbers.map(|numbers| Numbers::view(numbers.bind(py))).transpose()
 }
 
 #[pymethods]
@@ -317,9 +313,7 @@ impl Matches {
         // A request that cannot be met is to be ignored.
         let _ = requested_schema;
         let (Some(rows), Some(indices)) = (self.rows, &self.indices) else {
-            return Err(refused(
-                "there is a mask only of Arrow data whose records were asked for",
-            ));
+            return Err(refused("there is a mask only of Arrow data whose records were asked for"));
         };
         guarded(|| {
             let mut mask = vec![false; rows];

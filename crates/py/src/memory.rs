@@ -38,11 +38,7 @@ impl BorrowedBuffer {
         }
         let len = buffer.len_bytes();
         let is_immutable = is_immutable(object)?;
-        Ok(Self {
-            buffer,
-            len,
-            is_immutable,
-        })
+        Ok(Self { buffer, len, is_immutable })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -73,11 +69,7 @@ pub(crate) struct Immutable(BorrowedBuffer);
 impl Immutable {
     /// Wraps a buffer; `Err` returns one that may be written to.
     pub(crate) fn new(lent: BorrowedBuffer) -> Result<Self, BorrowedBuffer> {
-        if lent.is_immutable {
-            Ok(Self(lent))
-        } else {
-            Err(lent)
-        }
+        if lent.is_immutable { Ok(Self(lent)) } else { Err(lent) }
     }
 }
 

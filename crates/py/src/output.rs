@@ -47,12 +47,7 @@ pub(crate) struct OutputBuffer {
 
 impl OutputBuffer {
     pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
-        Self {
-            bytes: Vec::new(),
-            limit_bytes,
-            signals: Signals::new(),
-            cancel: Cancel::default(),
-        }
+        Self { bytes: Vec::new(), limit_bytes, signals: Signals::new(), cancel: Cancel::default() }
     }
 
     /// Takes no more when that says so.
@@ -204,10 +199,8 @@ fn streamed(container: Container) -> Applied {
         Container::Zstd => ("decompress-zstd", "zstd"),
     };
     let known = operation.parse().map_or_else(|_| Vec::new(), variants);
-    let library = (known.iter().find(|known| known.name == variant)).map_or_else(
-        || variant.into(),
-        |known| format!("{} {}", known.library, known.version),
-    );
+    let library = (known.iter().find(|known| known.name == variant))
+        .map_or_else(|| variant.into(), |known| format!("{} {}", known.library, known.version));
     let cpu = overside_backends::open("cpu", &overside_backends::Options::default());
     Applied {
         device: "cpu".into(),
@@ -246,6 +239,5 @@ pub(crate) fn applied_of<'py>(
 
 /// JSON as Python objects.
 pub(crate) fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    py.import("json")?
-        .call_method1("loads", (value.to_string(),))
+    py.import("json")?.call_method1("loads", (value.to_string(),))
 }

@@ -15,10 +15,7 @@ pub(crate) struct ProcessBound<T> {
 
 impl<T> ProcessBound<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self {
-            process: process::id(),
-            value: Some(value),
-        }
+        Self { process: process::id(), value: Some(value) }
     }
 
     /// The value. Raises `RuntimeError` in another process than its own.

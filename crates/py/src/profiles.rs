@@ -148,14 +148,8 @@ pub(crate) fn parameters() -> PyResult<String> {
 pub(crate) fn memory_latency(py: Python<'_>, block_bytes: usize, seconds: f64) -> PyResult<f64> {
     guarded(|| {
         let budget = budget(seconds)?;
-        in_range(
-            "block_bytes",
-            block_bytes,
-            128,
-            overside_probe::memory::MAX_BYTES,
-        )?;
-        py.detach(|| overside_probe::memory::latency_ns(block_bytes, budget))
-            .map_err(refused)
+        in_range("block_bytes", block_bytes, 128, overside_probe::memory::MAX_BYTES)?;
+        py.detach(|| overside_probe::memory::latency_ns(block_bytes, budget)).map_err(refused)
     })
 }
 
@@ -171,12 +165,7 @@ pub(crate) fn memory_stream(
     guarded(|| {
         let budget = budget(seconds)?;
         in_range("threads", threads, 1, overside_probe::memory::MAX_THREADS)?;
-        in_range(
-            "array_bytes",
-            array_bytes,
-            4096,
-            overside_probe::memory::MAX_BYTES,
-        )?;
+        in_range("array_bytes", array_bytes, 4096, overside_probe::memory::MAX_BYTES)?;
         let kernel = (Kernel::ALL.into_iter())
             .find(|one| one.name() == kernel)
             .ok_or_else(|| refused("the kernels are copy, scale, add and triad"))?;
@@ -198,7 +187,5 @@ fn in_range(name: &str, value: usize, low: usize, high: usize) -> PyResult<()> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(refused(format!(
-        "{name} must be {low} to {high}, not {value}"
-    )))
+    Err(refused(format!("{name} must be {low} to {high}, not {value}")))
 }

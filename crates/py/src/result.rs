@@ -58,24 +58,14 @@ impl Output {
         match PyUntypedBuffer::get(other) {
             Ok(buffer) if buffer.is_c_contiguous() => {
                 let view = PyMemoryView::from(slf.as_any())?;
-                Ok(view
-                    .eq(other)?
-                    .into_pyobject(py)?
-                    .to_owned()
-                    .into_any()
-                    .unbind())
+                Ok(view.eq(other)?.into_pyobject(py)?.to_owned().into_any().unbind())
             }
             Ok(_) | Err(_) => Ok(py.NotImplemented()),
         }
     }
 
     fn __repr__(&self) -> String {
-        let Summary {
-            container,
-            bytes_in,
-            bytes_out,
-            ..
-        } = &self.summary;
+        let Summary { container, bytes_in, bytes_out, .. } = &self.summary;
         let places: Vec<String> = (places(&self.summary).iter())
             .map(|place| format!("{} on {}", place.applied.library, place.applied.device))
             .collect();

@@ -101,10 +101,8 @@ fn answer(
     }
     if let Some((name, text)) = measured {
         let own = Profile::parse(name, text)?;
-        scenario::set_measured(&mut asked, &own).map_err(|error| Error {
-            file: name.clone(),
-            ..error
-        })?;
+        scenario::set_measured(&mut asked, &own)
+            .map_err(|error| Error { file: name.clone(), ..error })?;
         replace(own);
     }
     Ok(scenario::run(&asked, &Library::new(known))?)

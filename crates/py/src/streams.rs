@@ -26,10 +26,7 @@ struct SharedStream<T> {
 
 impl<T: Send> SharedStream<T> {
     fn new(value: T) -> Self {
-        Self {
-            value: Mutex::new(value),
-            holder: Mutex::new(None),
-        }
+        Self { value: Mutex::new(value), holder: Mutex::new(None) }
     }
 
     /// Waits for its turn and does something, while other Python threads run.
@@ -220,9 +217,7 @@ stream_methods!(PyCompressor, {
             let options = compression(format, level, targets, chunk.as_ref())?;
             let stream = py.detach(|| Compressor::new(OutputBuffer::new(None), &options));
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(ProcessBound::new(SharedStream::new(
-                StreamState::Open(Box::new(stream)),
-            ))))
+            Ok(Self(ProcessBound::new(SharedStream::new(StreamState::Open(Box::new(stream))))))
         })
     }
 
@@ -253,15 +248,11 @@ stream_methods!(PyDecompressor, {
         verify: Option<&str>,
     ) -> PyResult<Self> {
         guarded(|| {
-            let options: Options = decompression(
-                format,
-                PlacementArgs::new(py, placement, device, threads, verify)?,
-            )?;
+            let options: Options =
+                decompression(format, PlacementArgs::new(py, placement, device, threads, verify)?)?;
             let stream = Decompressor::new(OutputBuffer::new(max_size), &options);
             let stream = stream.map_err(errors::stream)?;
-            Ok(Self(ProcessBound::new(SharedStream::new(
-                StreamState::Open(Box::new(stream)),
-            ))))
+            Ok(Self(ProcessBound::new(SharedStream::new(StreamState::Open(Box::new(stream))))))
         })
     }
 

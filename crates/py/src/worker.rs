@@ -16,9 +16,7 @@ pub(crate) struct Worker(ProcessBound<Mutex<overside_measure::Worker>>);
 impl Worker {
     #[new]
     fn new() -> Self {
-        Self(ProcessBound::new(Mutex::new(
-            overside_measure::Worker::new(),
-        )))
+        Self(ProcessBound::new(Mutex::new(overside_measure::Worker::new())))
     }
 
     /// Takes one sample of a test; both are JSON. Other Python threads run meanwhile.

@@ -37,11 +37,7 @@ impl Acceptor {
             .name("agent-accept".into())
             .spawn(move || attend(&listener, &closed, &shared))
             .map_err(AgentError::System)?;
-        Ok(Self {
-            address,
-            signal,
-            thread: Some(thread),
-        })
+        Ok(Self { address, signal, thread: Some(thread) })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -62,10 +58,7 @@ impl Acceptor {
 fn attend(listener: &TcpListener, closed: &EventFd, shared: &Arc<AgentState>) {
     let mut was_failing = false;
     loop {
-        let mut set = [
-            PollFd::new(listener, PollFlags::IN),
-            PollFd::new(closed, PollFlags::IN),
-        ];
+        let mut set = [PollFd::new(listener, PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
         match rustix::event::poll(&mut set, None) {
             Ok(_) if !set[1].revents().is_empty() => return,
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -48,24 +48,10 @@ pub fn make(directory: &Path) -> Result<Vec<&'static str>, MakingError> {
         let path = path.to_owned();
         move |error| MakingError::File { path, error }
     };
-    let names = [
-        CA_CERTIFICATE,
-        CA_KEY,
-        AGENT_FILES[0],
-        AGENT_FILES[1],
-        HOST_FILES[0],
-        HOST_FILES[1],
-    ];
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(file(directory))?;
-    if let Some(there) = names
-        .iter()
-        .map(|name| directory.join(name))
-        .find(|path| path.exists())
-    {
+    let names =
+        [CA_CERTIFICATE, CA_KEY, AGENT_FILES[0], AGENT_FILES[1], HOST_FILES[0], HOST_FILES[1]];
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(file(directory))?;
+    if let Some(there) = names.iter().map(|name| directory.join(name)).find(|path| path.exists()) {
         return Err(MakingError::Exists(there));
     }
     let authority = authority()?;
@@ -92,9 +78,7 @@ pub fn make(directory: &Path) -> Result<Vec<&'static str>, MakingError> {
 
 fn authority() -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "Overside's agents and hosts");
+    params.distinguished_name.push(DnType::CommonName, "Overside's agents and hosts");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     CertifiedIssuer::self_signed(params, KeyPair::generate()?)
@@ -117,11 +101,7 @@ fn signed(
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

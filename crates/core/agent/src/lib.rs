@@ -54,12 +54,7 @@ pub struct Settings {
 impl Settings {
     /// Returns settings with this address, the default limits, and without probes.
     pub fn new(listen: SocketAddr, keys: Option<Arc<ServerConfig>>) -> Self {
-        Self {
-            listen,
-            keys,
-            limits: Limits::default(),
-            probes: Vec::new(),
-        }
+        Self { listen, keys, limits: Limits::default(), probes: Vec::new() }
     }
 }
 
@@ -156,10 +151,7 @@ impl Agent {
         let all = self.shared.wait_until_empty(deadline);
         if !all {
             let connections = self.connections();
-            tracing::warn!(
-                connections,
-                "some hosts did not fetch their results in time"
-            );
+            tracing::warn!(connections, "some hosts did not fetch their results in time");
         }
         all
     }

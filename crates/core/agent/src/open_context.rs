@@ -155,11 +155,8 @@ impl OpenContext {
     /// Checks a job that is announced.
     pub(crate) fn check(&self, head: JobHead, len: usize) -> Result<(), Violation> {
         let config = &self.config;
-        let field = |field, value: usize, max: u64| Violation::Field {
-            field,
-            value: value as u64,
-            max,
-        };
+        let field =
+            |field, value: usize, max: u64| Violation::Field { field, value: value as u64, max };
         if len as u64 > config.max_source_bytes {
             return Err(field("a source", len, config.max_source_bytes));
         }
@@ -172,10 +169,9 @@ impl OpenContext {
                 let max = config.depth as u64 - 1;
                 Err(field("a job's number", head.slot as usize, max))
             }
-            Some(Some(_)) => Err(Violation::OutOfTurn(format!(
-                "job {} comes while it is in flight",
-                head.slot
-            ))),
+            Some(Some(_)) => {
+                Err(Violation::OutOfTurn(format!("job {} comes while it is in flight", head.slot)))
+            }
             Some(None) => Ok(()),
         }
     }
@@ -187,13 +183,7 @@ impl OpenContext {
         let source = self.pool.take(device, len).map_err(told)?;
         let whole = self.pool.take(device, head.capacity).map_err(told)?;
         let (destination, _) = whole.split_at(head.capacity);
-        Ok(IncomingJob {
-            slot: head.slot,
-            destination,
-            source,
-            len,
-            at: 0,
-        })
+        Ok(IncomingJob { slot: head.slot, destination, source, len, at: 0 })
     }
 
     /// Queues a job that has arrived completely.

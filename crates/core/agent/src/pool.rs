@@ -119,13 +119,11 @@ impl Pool {
     }
 
     fn room(&self) -> usize {
-        self.limit
-            .min(usize::try_from(self.reserved.bytes()).unwrap_or(usize::MAX))
+        self.limit.min(usize::try_from(self.reserved.bytes()).unwrap_or(usize::MAX))
     }
 
     fn shrink(&mut self) {
-        self.reserved
-            .shrink_to((self.bytes as u64).max(self.one_job));
+        self.reserved.shrink_to((self.bytes as u64).max(self.one_job));
     }
 }
 

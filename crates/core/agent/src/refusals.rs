@@ -54,8 +54,5 @@ fn few_are_logged_and_all_are_counted() {
     let first: Vec<u64> = logged(&mut counts, begin);
     assert_eq!(first, [0; LOGGED_MAX as usize]);
     let later: Vec<u64> = logged(&mut counts, begin + PERIOD);
-    assert_eq!(
-        (later.len(), later[0], later[1]),
-        (LOGGED_MAX as usize, 990, 0)
-    );
+    assert_eq!((later.len(), later[0], later[1]), (LOGGED_MAX as usize, 990, 0));
 }

@@ -126,9 +126,7 @@ impl AgentState {
     pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
         let open = lock(&self.open);
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self
-            .changed
-            .wait_timeout_while(open, left, |open| open.all > 0);
+        let waited = self.changed.wait_timeout_while(open, left, |open| open.all > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.all == 0
     }
 }
@@ -164,10 +162,7 @@ impl ConnectionPermit {
             UnauthenticatedConnection::new(peer, socket).map_err(|_| "no descriptor is left")?;
         let (most, of_one) = (limits.unauthenticated, limits.unauthenticated_of_one);
         lock(&shared.open).all += 1;
-        if shared
-            .unauthenticated
-            .add(Arc::clone(&connection), most, of_one)
-        {
+        if shared.unauthenticated.add(Arc::clone(&connection), most, of_one) {
             let reason = "one that had not said who it is had to go for it";
             shared.refusals.log(peer, &reason);
         }
@@ -188,9 +183,7 @@ impl ConnectionPermit {
 
     /// Returns `true` if it had to make room for another connection, which has been logged.
     pub(crate) fn is_evicted(&self) -> bool {
-        self.unauthenticated
-            .as_ref()
-            .is_some_and(|one| one.is_evicted())
+        self.unauthenticated.as_ref().is_some_and(|one| one.is_evicted())
     }
 
     /// Notes that the host has authenticated. Returns the memory budget of its address.
@@ -203,10 +196,7 @@ impl ConnectionPermit {
         if open.known() >= most {
             return Err("it has all the connections that it takes".into());
         }
-        let connections = open
-            .known
-            .get(&self.origin)
-            .map_or(0, |one| one.connections);
+        let connections = open.known.get(&self.origin).map_or(0, |one| one.connections);
         if connections >= share(most) {
             return Err("it has all the connections that it takes from one address".into());
         }
@@ -220,13 +210,7 @@ impl ConnectionPermit {
         if let Some(connection) = self.unauthenticated.take() {
             let connections = connections + 1;
             let memory = Arc::clone(&memory);
-            (open.known).insert(
-                self.origin,
-                OriginConnections {
-                    connections,
-                    memory,
-                },
-            );
+            (open.known).insert(self.origin, OriginConnections { connections, memory });
             self.shared.unauthenticated.remove(&connection);
         }
         Ok(memory)

@@ -250,12 +250,7 @@ impl<'a> Session<'a> {
         let cancelled = CancellationToken::default();
         ProbeSession::start(
             probe,
-            Host {
-                here,
-                there,
-                cancelled,
-                memory: Arc::clone(&self.memory),
-            },
+            Host { here, there, cancelled, memory: Arc::clone(&self.memory) },
             permit,
         )
     }
@@ -388,10 +383,7 @@ impl<'a> Session<'a> {
     fn is_stalled(&self, now: Instant) -> bool {
         let limit = self.shared.settings.limits.stall;
         let is_silent = self.is_in_the_middle() && self.reads() && now - self.heard >= limit;
-        is_silent
-            || self
-                .waiting_since()
-                .is_some_and(|since| now - since >= limit)
+        is_silent || self.waiting_since().is_some_and(|since| now - since >= limit)
     }
 
     /// Time since which a test waits for the rest of a message of the host. One that has only begun does not count.
@@ -443,13 +435,7 @@ impl<'a> Session<'a> {
         let mut timeout = None::<Duration>;
         let mut until = |limit: Duration| timeout = Some(timeout.map_or(limit, |t| t.min(limit)));
         if reads && self.is_in_the_middle() {
-            until(
-                shared
-                    .settings
-                    .limits
-                    .stall
-                    .saturating_sub(self.heard.elapsed()),
-            );
+            until(shared.settings.limits.stall.saturating_sub(self.heard.elapsed()));
         }
         if let Some(since) = self.waiting_since() {
             until((shared.settings.limits.stall).saturating_sub(since.elapsed()));
@@ -457,11 +443,7 @@ impl<'a> Session<'a> {
         if let Some(since) = self.drained
             && self.probing.is_none()
         {
-            until(
-                LEAVE_TIMEOUT
-                    .saturating_sub(since.elapsed())
-                    .max(POLL_INTERVAL),
-            );
+            until(LEAVE_TIMEOUT.saturating_sub(since.elapsed()).max(POLL_INTERVAL));
         }
         let is_idle = !jobs && self.outbox.is_empty();
         if is_idle && self.active.as_ref().is_some_and(OpenContext::keeps_memory) {
@@ -521,20 +503,8 @@ impl<'a> Session<'a> {
 }
 
 fn log_context(action: &str, device: &str, lifecycle: &Lifecycle) {
-    let Lifecycle {
-        discovery_ns,
-        init_ns,
-        memory_ns,
-        end_ns,
-    } = *lifecycle;
-    tracing::debug!(
-        device,
-        discovery_ns,
-        init_ns,
-        memory_ns,
-        end_ns,
-        "context {action}"
-    );
+    let Lifecycle { discovery_ns, init_ns, memory_ns, end_ns } = *lifecycle;
+    tracing::debug!(device, discovery_ns, init_ns, memory_ns, end_ns, "context {action}");
 }
 
 fn out_of_turn(what: &str) -> End {
@@ -542,8 +512,5 @@ fn out_of_turn(what: &str) -> End {
 }
 
 fn failed(device: &str, reason: &str) -> OpenError {
-    OpenError::Failed {
-        device: clean(device, 256),
-        reason: reason.into(),
-    }
+    OpenError::Failed { device: clean(device, 256), reason: reason.into() }
 }

@@ -135,10 +135,8 @@ mod tests {
     #[test]
     fn who_is_silent_goes_before_who_has_spoken_and_then_the_oldest() {
         let unauthenticated = UnauthenticatedConnections::default();
-        let (first, second) = (
-            add(&unauthenticated, "10.0.0.1"),
-            add(&unauthenticated, "10.0.0.1"),
-        );
+        let (first, second) =
+            (add(&unauthenticated, "10.0.0.1"), add(&unauthenticated, "10.0.0.1"));
         first.received();
         let third = add(&unauthenticated, "10.0.0.1");
         assert!(second.is_evicted() && !first.is_evicted());
@@ -156,10 +154,7 @@ mod tests {
         }
         assert!(!other.is_evicted());
         // From many addresses there is no place for all: the address with the most pays.
-        let (a, b) = (
-            add(&unauthenticated, "10.0.0.3"),
-            add(&unauthenticated, "10.0.0.4"),
-        );
+        let (a, b) = (add(&unauthenticated, "10.0.0.3"), add(&unauthenticated, "10.0.0.4"));
         assert!(!other.is_evicted() && !a.is_evicted() && !b.is_evicted());
     }
 
@@ -168,10 +163,7 @@ mod tests {
         let unauthenticated = UnauthenticatedConnections::default();
         let first = add(&unauthenticated, "10.0.0.1");
         unauthenticated.remove(&first);
-        let others = [
-            add(&unauthenticated, "10.0.0.1"),
-            add(&unauthenticated, "10.0.0.1"),
-        ];
+        let others = [add(&unauthenticated, "10.0.0.1"), add(&unauthenticated, "10.0.0.1")];
         assert!(!first.is_evicted() && others.iter().all(|one| !one.is_evicted()));
     }
 

@@ -120,9 +120,8 @@ fn unknown(node: &str, inventory: &Inventory) -> String {
 /// the description of each, or the reason why it cannot be reached.
 pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<FoundAgent, String>)> {
     let deadline = Instant::now() + LISTING;
-    let asked: Vec<_> = (inventory.iter())
-        .map(|(node, entry)| (node, entry, answer(node, entry)))
-        .collect();
+    let asked: Vec<_> =
+        (inventory.iter()).map(|(node, entry)| (node, entry, answer(node, entry))).collect();
     let late = || {
         let limit_ms = LISTING.as_millis();
         format!("the agent does not answer within {limit_ms} ms")
@@ -142,16 +141,11 @@ pub fn ask(inventory: &Inventory) -> Vec<(&str, &Entry, Result<FoundAgent, Strin
 fn answer(node: &str, entry: &Entry) -> mpsc::Receiver<Result<FoundAgent, RemoteError>> {
     let (say, answer) = mpsc::channel();
     let (node, entry) = (node.to_owned(), entry.clone());
-    let timeouts = Timeouts {
-        connect: LISTING,
-        ..Timeouts::default()
-    };
+    let timeouts = Timeouts { connect: LISTING, ..Timeouts::default() };
     // Without a thread the channel ends, which is no answer.
-    let _ = std::thread::Builder::new()
-        .name("agents".into())
-        .spawn(move || {
-            // If it took too long, the receiver is gone.
-            let _ = say.send(overside_backend_remote::ask(&node, &entry, timeouts));
-        });
+    let _ = std::thread::Builder::new().name("agents".into()).spawn(move || {
+        // If it took too long, the receiver is gone.
+        let _ = say.send(overside_backend_remote::ask(&node, &entry, timeouts));
+    });
     answer
 }

@@ -18,12 +18,8 @@ pub use overside_device::backend::{
 };
 
 /// The registry of backends, in the order in which their devices are listed.
-pub const BACKENDS: &[&dyn Backend] = &[
-    &CpuBackend,
-    &EmulatedBackend,
-    &DpdkBackend,
-    &agents::AgentBackend,
-];
+pub const BACKENDS: &[&dyn Backend] =
+    &[&CpuBackend, &EmulatedBackend, &DpdkBackend, &agents::AgentBackend];
 
 /// The backend that a device's name belongs to.
 fn owner(name: &str) -> Option<&'static dyn Backend> {
@@ -54,11 +50,7 @@ pub fn relevant_options(options: &Options, name: &str) -> Options {
 /// # Errors
 /// As [`open`].
 pub fn open_accelerators(names: &str, threads: usize) -> Result<Vec<Arc<dyn Device>>, OpenError> {
-    let options = Options {
-        threads,
-        timing: Some(Timing::Paced),
-        ..Options::default()
-    };
+    let options = Options { threads, timing: Some(Timing::Paced), ..Options::default() };
     (names.split('+'))
         .filter(|name| *name != overside_backend_cpu::NAME)
         .map(|name| open(name, &options))
@@ -85,11 +77,9 @@ pub fn open(name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError>
         }
     };
     result.map_err(|error| match error {
-        OpenError::Unknown { name, known, .. } => OpenError::Unknown {
-            suggestion: closest(&name, &known),
-            name,
-            known,
-        },
+        OpenError::Unknown { name, known, .. } => {
+            OpenError::Unknown { suggestion: closest(&name, &known), name, known }
+        }
         error => error,
     })
 }

@@ -10,10 +10,7 @@ pub fn raise_descriptor_limit(wanted: u64) -> u64 {
         return limit.current.unwrap_or(wanted);
     };
     let raised = limit.maximum.map_or(wanted, |most| most.min(wanted));
-    let new = Rlimit {
-        current: Some(raised),
-        maximum: limit.maximum,
-    };
+    let new = Rlimit { current: Some(raised), maximum: limit.maximum };
     match setrlimit(Resource::Nofile, new) {
         Ok(()) => raised,
         Err(_) => current,

@@ -43,10 +43,7 @@ mod tests {
     use super::EventFd;
 
     fn is_readable(event: &EventFd) -> bool {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&now)).unwrap() == 1
     }
 

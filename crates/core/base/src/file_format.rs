@@ -64,33 +64,15 @@ mod tests {
     fn files_are_known_by_their_first_bytes() {
         assert_eq!(FileFormat::of(b"PAR1\x15\x04"), FileFormat::Parquet);
         assert_eq!(FileFormat::of(b"ARROW1\0\0"), FileFormat::ArrowFile);
-        assert_eq!(
-            FileFormat::of(b"\xff\xff\xff\xff\x78\x01\0\0"),
-            FileFormat::ArrowStream
-        );
-        assert_eq!(
-            FileFormat::of(b"\x1f\x8b\x08\0"),
-            FileFormat::Compressed("gzip")
-        );
+        assert_eq!(FileFormat::of(b"\xff\xff\xff\xff\x78\x01\0\0"), FileFormat::ArrowStream);
+        assert_eq!(FileFormat::of(b"\x1f\x8b\x08\0"), FileFormat::Compressed("gzip"));
         assert_eq!(FileFormat::of(b"\xfd7zXZ\0"), FileFormat::Compressed("xz"));
         assert!(FileFormat::may_be_compressed(b"") && FileFormat::may_be_compressed(b"\x28\xb5"));
         assert!(
             !FileFormat::may_be_compressed(b"text") && !FileFormat::may_be_compressed(b"\x1f\x8c")
         );
-        for text in [
-            &b""[..],
-            b"P",
-            b"PAR",
-            b"\xff\xff\xff\xff",
-            b"BZh9 is text",
-            b"a,b\n1,2",
-        ] {
-            assert_eq!(
-                FileFormat::of(text),
-                FileFormat::Text,
-                "{}",
-                text.escape_ascii()
-            );
+        for text in [&b""[..], b"P", b"PAR", b"\xff\xff\xff\xff", b"BZh9 is text", b"a,b\n1,2"] {
+            assert_eq!(FileFormat::of(text), FileFormat::Text, "{}", text.escape_ascii());
         }
     }
 }

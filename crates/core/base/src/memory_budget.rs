@@ -30,12 +30,7 @@ impl MemoryBudget {
     }
 
     fn measured_by(limit: u64, resident: fn() -> u64) -> Arc<Self> {
-        Arc::new(Self {
-            limit,
-            reserved: AtomicU64::new(0),
-            resident,
-            whole: None,
-        })
+        Arc::new(Self { limit, reserved: AtomicU64::new(0), resident, whole: None })
     }
 
     /// A part of this budget: at most `limit` bytes, if they are left.
@@ -58,10 +53,7 @@ impl MemoryBudget {
     /// # Errors
     /// [`OutOfMemory`] if fewer are left.
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, OutOfMemory> {
-        let mut reservation = Reservation {
-            budget: Arc::clone(self),
-            bytes: 0,
-        };
+        let mut reservation = Reservation { budget: Arc::clone(self), bytes: 0 };
         reservation.grow(bytes)?;
         Ok(reservation)
     }
@@ -78,11 +70,7 @@ impl MemoryBudget {
         let with = |reserved| (more <= left(reserved)).then(|| reserved + more);
         let order = (Ordering::Relaxed, Ordering::Relaxed);
         let taken = self.reserved.fetch_update(order.0, order.1, with);
-        taken.map_err(|reserved| OutOfMemory {
-            needed: more,
-            left: left(reserved),
-            limit,
-        })?;
+        taken.map_err(|reserved| OutOfMemory { needed: more, left: left(reserved), limit })?;
         let whole = self.whole.as_ref().map_or(Ok(()), |whole| whole.take(more));
         whole.inspect_err(|_| {
             self.reserved.fetch_sub(more, Ordering::Relaxed);

@@ -40,10 +40,7 @@ mod tests {
     fn a_panic_is_an_answer_and_others_are_loud_again() {
         assert_eq!(quietly(|| 7), Ok(7));
         let nested = quietly(|| {
-            assert_eq!(
-                quietly(|| panic!("inner")),
-                Err::<(), _>("inner".to_owned())
-            );
+            assert_eq!(quietly(|| panic!("inner")), Err::<(), _>("inner".to_owned()));
             assert!(IS_QUIET.get());
             panic!("outer {}", 1)
         });

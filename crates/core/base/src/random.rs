@@ -80,16 +80,9 @@ mod tests {
     /// The first numbers of the authors' reference implementation from the state 1, 2, 3, 4.
     #[test]
     fn the_numbers_are_those_of_the_reference_implementation() {
-        let mut random = Random {
-            state: [1, 2, 3, 4],
-        };
+        let mut random = Random { state: [1, 2, 3, 4] };
         let first: [u64; 4] = std::array::from_fn(|_| random.next_u64());
-        let reference = [
-            41_943_041,
-            58_720_359,
-            3_588_806_011_781_223,
-            3_591_011_842_654_386,
-        ];
+        let reference = [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386];
         assert_eq!(first, reference);
     }
 

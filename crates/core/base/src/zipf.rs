@@ -20,13 +20,7 @@ impl Zipf {
     pub fn new(items: u64, skew: f64) -> Self {
         let items = items.max(1) as f64;
         let skew = skew.max(0.0);
-        let mut zipf = Self {
-            items,
-            skew,
-            area_low: 0.0,
-            area_high: 0.0,
-            shortcut: 0.0,
-        };
+        let mut zipf = Self { items, skew, area_low: 0.0, area_high: 0.0, shortcut: 0.0 };
         zipf.area_low = zipf.area(1.5) - 1.0;
         zipf.area_high = zipf.area(items + 0.5);
         zipf.shortcut = 2.0 - zipf.inverse(zipf.area(2.5) - zipf.density(2.0));
@@ -66,18 +60,10 @@ impl Zipf {
 
 /// (e^x - 1) / x, also near 0.
 fn exp_m1_over(x: f64) -> f64 {
-    if x.abs() > 1e-8 {
-        x.exp_m1() / x
-    } else {
-        1.0 + x / 2.0
-    }
+    if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
 }
 
 /// ln(1 + x) / x, also near 0.
 fn ln_1p_over(x: f64) -> f64 {
-    if x.abs() > 1e-8 {
-        x.ln_1p() / x
-    } else {
-        1.0 - x / 2.0
-    }
+    if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
 }

@@ -6,10 +6,7 @@ pub fn columns<const N: usize>(rows: Vec<[String; N]>) -> String {
     let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();
     for row in &rows {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
         let cells: Vec<String> = cells.collect();
         line!(text, "{}", cells.join("  ").trim_end());
     }

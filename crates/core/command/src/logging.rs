@@ -18,12 +18,7 @@ pub struct LogArguments {
     #[arg(long, value_name = "FORMAT", global = true)]
     log_format: Option<Format>,
     /// Append the log to FILE [default: $OVERSIDE_LOG_FILE, otherwise stderr]
-    #[arg(
-        long = "log-file",
-        value_name = "FILE",
-        global = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long = "log-file", value_name = "FILE", global = true, allow_hyphen_values = true)]
     log_file: Option<PathBuf>,
 }
 
@@ -57,11 +52,7 @@ impl LogArguments {
     /// # Errors
     /// The exit code, `code`, once the user knows why.
     pub fn start(self, verb: &str, level: LevelFilter, code: u8) -> Result<(), ExitCode> {
-        let log = Log {
-            filter: self.log,
-            format: self.log_format,
-            file: self.log_file,
-        };
+        let log = Log { filter: self.log, format: self.log_format, file: self.log_file };
         log.start(level).map(drop).map_err(|error| {
             complain!("overside {verb}: {error}");
             ExitCode::from(code)
@@ -115,11 +106,7 @@ mod tests {
             let verbosity = Verbosity {
                 verbose,
                 quiet,
-                output: LogArguments {
-                    log: None,
-                    log_format: None,
-                    log_file: None,
-                },
+                output: LogArguments { log: None, log_format: None, log_file: None },
             };
             verbosity.level(LevelFilter::WARN)
         };

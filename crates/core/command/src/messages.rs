@@ -67,9 +67,6 @@ mod tests {
         let name = "a\x1b[31m\r\nb\t\u{9b}\u{202e}'ü\\\u{7f}";
         let expected = r"a\x1b[31m\r\nb\t\u009b\u202e'ü\\u007f";
         assert_eq!(shown(name), expected);
-        assert_eq!(
-            escaped("one\n  two\x07", |letter| letter == '\n'),
-            "one\n  two\\x07"
-        );
+        assert_eq!(escaped("one\n  two\x07", |letter| letter == '\n'), "one\n  two\\x07");
     }
 }

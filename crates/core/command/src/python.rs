@@ -60,10 +60,7 @@ fn interpreter() -> Option<PathBuf> {
         return Some(named.into());
     }
     let directory = directory()?;
-    ["python", "python3"]
-        .map(|name| directory.join(name))
-        .into_iter()
-        .find(|path| path.is_file())
+    ["python", "python3"].map(|name| directory.join(name)).into_iter().find(|path| path.is_file())
 }
 
 /// Directory of this command's executable, with symbolic links resolved.

@@ -35,18 +35,14 @@ impl Refusal {
             return Self::Incomplete(with_round_brackets(&text));
         };
         let is_tip = |line: &&str| line.trim_start().starts_with("tip: ");
-        let said = text
-            .lines()
-            .take_while(|line| !line.is_empty() && !is_tip(line));
+        let said = text.lines().take_while(|line| !line.is_empty() && !is_tip(line));
         let mut message = said.map(str::trim).collect::<Vec<_>>().join(" ");
         if error.kind() == ErrorKind::InvalidUtf8
             && let Some(word) = words.iter().find(|word| word.to_str().is_none())
         {
             message = format!("'{}' is not UTF-8", word.as_bytes().escape_ascii());
         }
-        let tips = text
-            .lines()
-            .filter_map(|line| line.trim_start().strip_prefix("tip: "));
+        let tips = text.lines().filter_map(|line| line.trim_start().strip_prefix("tip: "));
         let program = verb.map_or("overside".into(), |verb| format!("overside {verb}"));
         let all = format!("`{program} --help` lists what it takes");
         let remedy = tips.chain([all.as_str()]).collect::<Vec<_>>().join("; ");

@@ -43,10 +43,7 @@ impl Fault {
     }
 
     fn unknown(problem: String, found: &str, known: &'static [&'static str]) -> Self {
-        Self {
-            unknown: Some((found.into(), known)),
-            ..Self::new(problem, "")
-        }
+        Self { unknown: Some((found.into(), known)), ..Self::new(problem, "") }
     }
 
     /// Converts the fault to an [`Error`] without a file and a position.
@@ -69,11 +66,8 @@ impl Fault {
 
     /// Below this key.
     fn below(mut self, key: impl Display) -> Self {
-        self.key = if self.key.is_empty() {
-            key.to_string()
-        } else {
-            format!("{key}.{}", self.key)
-        };
+        self.key =
+            if self.key.is_empty() { key.to_string() } else { format!("{key}.{}", self.key) };
         self
     }
 }
@@ -228,9 +222,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
         let index = self.next;
         self.next += 1;
         let value = seed.deserialize(In(item));
-        value
-            .map(Some)
-            .map_err(|fault| fault.at(item.offset).below(index))
+        value.map(Some).map_err(|fault| fault.at(item.offset).below(index))
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -34,12 +34,7 @@ impl<'a> Document<'a> {
             ..Error::of_file(file, format!("not TOML: {}", error.message()), "")
         })?;
         let mut left = limits.values;
-        let mut tree = TomlTree {
-            file,
-            text,
-            left: &mut left,
-            limits,
-        };
+        let mut tree = TomlTree { file, text, left: &mut left, limits };
         let root = tree.map(table.get_ref(), 0, 0)?;
         Ok(Self { file, text, root })
     }
@@ -79,10 +74,7 @@ impl<'a> Document<'a> {
             Some(pointer) => self.root.at_pointer(pointer),
             None => self.root.find(&error.key),
         };
-        Error {
-            position: Some(Position::of(self.text, offset)),
-            ..error.within(self.file)
-        }
+        Error { position: Some(Position::of(self.text, offset)), ..error.within(self.file) }
     }
 
     /// Returns an error for the value at `key`, with the file and the position of the key.
@@ -120,11 +112,7 @@ impl<'a> Document<'a> {
         let problem = if found.low == found.high {
             format!("{} is out of range", shown(found.low))
         } else {
-            format!(
-                "{} to {} is out of range",
-                shown(found.low),
-                shown(found.high)
-            )
+            format!("{} to {} is out of range", shown(found.low), shown(found.high))
         };
         let (least, most) = (shown(*range.start()), shown(*range.end()));
         Err(self.error(key, problem, format!("from {least} to {most}")))
@@ -161,11 +149,7 @@ impl<'a> Document<'a> {
             return Ok(());
         }
         let (least, most) = (range.start(), range.end());
-        Err(self.error(
-            key,
-            format!("{found} {of}"),
-            format!("{least} to {most} {of}"),
-        ))
+        Err(self.error(key, format!("{found} {of}"), format!("{least} to {most} {of}")))
     }
 }
 
@@ -178,19 +162,14 @@ pub fn parse_yaml<T: DeserializeOwned>(file: &str, text: &str, bytes_max: u64) -
         return Err(too_long(file, bytes_max));
     }
     serde_yaml_ng::from_str(text).map_err(|error| {
-        let position = error
-            .location()
-            .map(|at| Position::counted(at.line(), at.column()));
+        let position = error.location().map(|at| Position::counted(at.line(), at.column()));
         let problem = error.to_string();
         // It ends with the place, which is said first.
         let problem = match problem.rfind(" at line ") {
             Some(end) if position.is_some() => &problem[..end],
             _ => &problem,
         };
-        Error {
-            position,
-            ..Error::of_file(file, problem, "")
-        }
+        Error { position, ..Error::of_file(file, problem, "") }
     })
 }
 
@@ -198,10 +177,9 @@ impl Node {
     /// The value of a key, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&Self> {
         match &self.value {
-            Value::Map(entries) => entries
-                .iter()
-                .find(|(name, _)| name.text == key)
-                .map(|(_, node)| node),
+            Value::Map(entries) => {
+                entries.iter().find(|(name, _)| name.text == key).map(|(_, node)| node)
+            }
             _ => None,
         }
     }
@@ -224,11 +202,7 @@ impl TomlTree<'_> {
     }
 
     fn enter(&mut self, offset: usize, depth: usize) -> Result<(), Error> {
-        let Limits {
-            depth: deepest,
-            values,
-            ..
-        } = self.limits;
+        let Limits { depth: deepest, values, .. } = self.limits;
         if depth > deepest {
             return Err(self.error(offset, format!("nested more than {deepest} deep"), ""));
         }
@@ -243,19 +217,13 @@ impl TomlTree<'_> {
         self.enter(offset, depth)?;
         let mut entries = Vec::with_capacity(table.len());
         for (key, value) in table {
-            let name = Key {
-                offset: key.span().start,
-                text: key.get_ref().to_string(),
-            };
+            let name = Key { offset: key.span().start, text: key.get_ref().to_string() };
             let node = self.value(value.get_ref(), value.span().start, depth + 1)?;
             entries.push((name, node));
         }
         // The library sorts them.
         entries.sort_by_key(|(key, _)| key.offset);
-        Ok(Node {
-            offset,
-            value: Value::Map(entries),
-        })
+        Ok(Node { offset, value: Value::Map(entries) })
     }
 
     fn value(&mut self, value: &DeValue<'_>, offset: usize, depth: usize) -> Result<Node, Error> {
@@ -297,11 +265,7 @@ impl TomlTree<'_> {
                         )
                     })
             }
-            _ => Err(self.error(
-                offset,
-                "a date".into(),
-                "no key takes one; write text in quotes",
-            )),
+            _ => Err(self.error(offset, "a date".into(), "no key takes one; write text in quotes")),
         }
     }
 }

@@ -44,10 +44,7 @@ impl Error {
 
     /// About a key of something that is no file, as the command line's settings.
     pub fn of_key(key: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            key: key.into(),
-            ..Self::of_file("", problem, remedy)
-        }
+        Self { key: key.into(), ..Self::of_file("", problem, remedy) }
     }
 
     /// About an unknown word: with all of `known`, and the one that was probably meant.
@@ -104,10 +101,7 @@ impl Position {
 
     pub(crate) fn counted(line: usize, column: usize) -> Self {
         let short = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        Self {
-            line: short(line),
-            column: short(column),
-        }
+        Self { line: short(line), column: short(column) }
     }
 }
 

@@ -22,20 +22,12 @@ pub struct Interval {
 impl Interval {
     /// Returns the interval that contains exactly `value`.
     pub const fn exactly(value: f64) -> Self {
-        Self {
-            low: value,
-            typ: value,
-            high: value,
-        }
+        Self { low: value, typ: value, high: value }
     }
 
     /// Applies `of`, a function that increases with its argument, to each of the three values.
     pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
-        Self {
-            low: of(self.low),
-            typ: of(self.typ),
-            high: of(self.high),
-        }
+        Self { low: of(self.low), typ: of(self.typ), high: of(self.high) }
     }
 
     /// Combines two intervals by `of`, a function that increases with both of its arguments.
@@ -49,11 +41,7 @@ impl Interval {
 
     /// `amount / self`, which turns the order round.
     pub fn divide(self, amount: f64) -> Self {
-        Self {
-            low: amount / self.high,
-            typ: amount / self.typ,
-            high: amount / self.low,
-        }
+        Self { low: amount / self.high, typ: amount / self.typ, high: amount / self.low }
     }
 
     /// `self * factor`.
@@ -63,11 +51,7 @@ impl Interval {
 
     /// `self / other`.
     pub fn over(self, other: Self) -> Self {
-        Self {
-            low: self.low / other.high,
-            typ: self.typ / other.typ,
-            high: self.high / other.low,
-        }
+        Self { low: self.low / other.high, typ: self.typ / other.typ, high: self.high / other.low }
     }
 
     /// Returns the interval between two ends. The typical value is their geometric mean, or half of the high
@@ -128,11 +112,7 @@ struct Form {
 
 impl Form {
     const fn of(dimension: Dimension, example: &'static str) -> Self {
-        Self {
-            dimension,
-            example,
-            is_end: false,
-        }
+        Self { dimension, example, is_end: false }
     }
 
     fn number<E: Error>(self, number: f64, found: Unexpected<'_>) -> Result<Interval, E> {
@@ -188,10 +168,7 @@ impl<'de> Visitor<'de> for Form {
         if self.is_end {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
-        let end = Self {
-            is_end: true,
-            ..self
-        };
+        let end = Self { is_end: true, ..self };
         let mut ends = Vec::with_capacity(2);
         while let Some(one) = list.next_element_seed(end)? {
             ends.push(one.typ);

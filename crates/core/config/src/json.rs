@@ -21,13 +21,7 @@ enum End {
 }
 
 pub(crate) fn parse(file: &str, text: &str, limits: Limits) -> Result<Node, Vec<Error>> {
-    let mut parser = Parser {
-        text,
-        at: 0,
-        left: limits.values,
-        limits,
-        repeated: Vec::new(),
-    };
+    let mut parser = Parser { text, at: 0, left: limits.values, limits, repeated: Vec::new() };
     let root = parser.value(0).and_then(|root| {
         parser.space();
         (parser.at == text.len()).then_some(root).ok_or(End::Syntax)
@@ -39,11 +33,7 @@ pub(crate) fn parse(file: &str, text: &str, limits: Limits) -> Result<Node, Vec<
     };
     let mut errors: Vec<Error> = (parser.repeated.iter())
         .map(|(offset, path, key)| {
-            error(
-                *offset,
-                path,
-                format!("the key {} stands here twice", quoted(key)),
-            )
+            error(*offset, path, format!("the key {} stands here twice", quoted(key)))
         })
         .collect();
     match root {

@@ -73,8 +73,7 @@ impl LockedFile {
     /// # Errors
     /// [`Error`].
     pub fn replace(&self, text: &str) -> Result<(), Error> {
-        self.try_replace(text)
-            .map_err(|error| cannot_write(&self.path, &error))
+        self.try_replace(text).map_err(|error| cannot_write(&self.path, &error))
     }
 
     fn try_replace(&self, text: &str) -> io::Result<()> {
@@ -100,10 +99,7 @@ impl LockedFile {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(fresh, &self.path)?;
-        let directory = self
-            .path
-            .parent()
-            .filter(|path| !path.as_os_str().is_empty());
+        let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());
         File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
     }
 }

@@ -18,11 +18,7 @@ pub struct Limits {
 impl Limits {
     /// Limit of `bytes` bytes; depth and values are those that any of these files needs.
     pub const fn bytes(bytes: u64) -> Self {
-        Self {
-            bytes,
-            depth: 16,
-            values: 500_000,
-        }
+        Self { bytes, depth: 16, values: 500_000 }
     }
 }
 

@@ -15,12 +15,7 @@ pub fn suggest<S: AsRef<str>>(word: &str, known: &[S]) -> Option<String> {
         let allowed = (word.chars().count().max(name.chars().count()) / 3).max(1);
         (distance <= allowed && distance < name.chars().count()).then_some(distance)
     };
-    let names = || {
-        known
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|name: &&str| name.len() <= LONGEST)
-    };
+    let names = || known.iter().map(AsRef::as_ref).filter(|name: &&str| name.len() <= LONGEST);
     let nearest = names().filter_map(|name| close(&name).map(|distance| (distance, name)));
     if let Some((_, name)) = nearest.min_by_key(|(distance, _)| *distance) {
         return Some(name.to_owned());

@@ -92,9 +92,8 @@ impl Unit {
 
     /// `" in B, KiB, MiB"` for messages; nothing for plain numbers.
     pub fn listed(dimension: Dimension) -> String {
-        let symbols: Vec<_> = (Self::of(dimension).map(Self::symbol))
-            .filter(|symbol| !symbol.is_empty())
-            .collect();
+        let symbols: Vec<_> =
+            (Self::of(dimension).map(Self::symbol)).filter(|symbol| !symbol.is_empty()).collect();
         match dimension {
             Dimension::Count => String::new(),
             _ => format!(" in {}", symbols.join(", ")),

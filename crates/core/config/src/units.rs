@@ -75,15 +75,8 @@ pub fn size(bytes: f64) -> String {
     }
     let is_whole = |amount: f64| amount.trunc() == amount;
     let exact = bytes < EXACT_BELOW && is_whole(bytes) && !is_whole(bytes / 1024.0);
-    let units = [
-        ("TiB", 1_u64 << 40),
-        ("GiB", 1 << 30),
-        ("MiB", 1 << 20),
-        ("KiB", 1 << 10),
-    ];
-    let unit = units
-        .into_iter()
-        .find(|(_, factor)| bytes >= *factor as f64);
+    let units = [("TiB", 1_u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let unit = units.into_iter().find(|(_, factor)| bytes >= *factor as f64);
     match unit {
         Some((unit, factor)) if !exact => {
             let amount = bytes / factor as f64;

@@ -85,12 +85,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            threads: 1,
-            cores: None,
-            timing: None,
-            clock: Clock::default(),
-        }
+        Self { threads: 1, cores: None, timing: None, clock: Clock::default() }
     }
 }
 
@@ -127,12 +122,7 @@ impl Described {
 
     /// A device that cannot be used.
     pub fn unavailable(name: &str, reason: String) -> Self {
-        Self {
-            name: name.into(),
-            unavailable: Some(reason),
-            info: None,
-            capabilities: Vec::new(),
-        }
+        Self { name: name.into(), unavailable: Some(reason), info: None, capabilities: Vec::new() }
     }
 
     /// The device of that name as `backend` opens it.
@@ -196,14 +186,9 @@ impl Finding {
     /// Returns the finding for a device: the number of its operations, or the reason why it cannot
     /// be used.
     pub fn of_device(device: &Described) -> Self {
-        let Described {
-            name, capabilities, ..
-        } = device;
+        let Described { name, capabilities, .. } = device;
         match &device.unavailable {
-            Some(reason) => Self {
-                level: Severity::Lack,
-                message: format!("{name}: {reason}"),
-            },
+            Some(reason) => Self { level: Severity::Lack, message: format!("{name}: {reason}") },
             None => Self {
                 level: Severity::Ok,
                 message: match capabilities.len() {
@@ -249,24 +234,15 @@ pub enum OpenError {
 impl OpenError {
     /// No device is called `name`; the registry looks which of `known` may have been meant.
     pub fn unknown(name: &str, known: Vec<String>) -> Self {
-        Self::Unknown {
-            name: name.into(),
-            suggestion: None,
-            known,
-        }
+        Self::Unknown { name: name.into(), suggestion: None, known }
     }
 
     /// Error for a device called `name` that cannot be used, for `reason`.
     pub fn unavailable(name: &str, reason: impl ToString) -> Self {
-        Self::Unavailable {
-            name: name.into(),
-            reason: reason.to_string(),
-        }
+        Self::Unavailable { name: name.into(), reason: reason.to_string() }
     }
 }
 
 fn hint(suggestion: &Option<String>) -> String {
-    suggestion
-        .as_ref()
-        .map_or_else(String::new, |name| format!(", did you mean {name:?}?"))
+    suggestion.as_ref().map_or_else(String::new, |name| format!(", did you mean {name:?}?"))
 }

@@ -53,27 +53,12 @@ impl Capability {
         let depth = config.depth as u64;
         let limits = [
             ("depth", 1, self.max_depth as u64, depth),
-            (
-                "source bytes",
-                0,
-                self.max_source_bytes,
-                config.max_source_bytes,
-            ),
-            (
-                "destination bytes",
-                0,
-                self.max_destination_bytes,
-                config.max_destination_bytes,
-            ),
+            ("source bytes", 0, self.max_source_bytes, config.max_source_bytes),
+            ("destination bytes", 0, self.max_destination_bytes, config.max_destination_bytes),
         ];
         for (what, least, limit, asked) in limits {
             if !(least..=limit).contains(&asked) {
-                return Err(OpenError::Limit {
-                    device: device.to_owned(),
-                    what,
-                    limit,
-                    asked,
-                });
+                return Err(OpenError::Limit { device: device.to_owned(), what, limit, asked });
             }
         }
         Ok(())
@@ -93,9 +78,7 @@ impl Capabilities {
 
     /// Returns the capability for `operation`; `None` if the device does not support it.
     pub fn get(&self, operation: Operation) -> Option<&Capability> {
-        self.0
-            .iter()
-            .find(|capability| capability.operation == operation)
+        self.0.iter().find(|capability| capability.operation == operation)
     }
 
     /// Returns the capability for a context with this configuration.
@@ -105,10 +88,7 @@ impl Capabilities {
     pub fn check(&self, device: &str, config: &ContextConfig) -> Result<&Capability, OpenError> {
         let operation = config.operation.operation;
         let Some(capability) = self.get(operation) else {
-            return Err(OpenError::Unsupported {
-                device: device.to_owned(),
-                operation,
-            });
+            return Err(OpenError::Unsupported { device: device.to_owned(), operation });
         };
         capability.check(device, config).map(|()| capability)
     }

@@ -113,9 +113,7 @@ impl Clock {
     pub fn submitted(&self, jobs: usize) {
         if let Some(time) = &self.0 {
             let mut time = lock(time);
-            let cost = time
-                .job_cost
-                .saturating_mul(jobs.try_into().unwrap_or(u32::MAX));
+            let cost = time.job_cost.saturating_mul(jobs.try_into().unwrap_or(u32::MAX));
             let to = time.now + cost;
             time.advance(to);
         }

@@ -90,11 +90,7 @@ pub trait Device: Send + Sync {
 pub fn within(region: usize, offset: usize, len: usize) -> Result<Range<usize>, MemoryError> {
     match offset.checked_add(len) {
         Some(end) if end <= region => Ok(offset..end),
-        _ => Err(MemoryError::OutOfBounds {
-            offset,
-            len,
-            region,
-        }),
+        _ => Err(MemoryError::OutOfBounds { offset, len, region }),
     }
 }
 

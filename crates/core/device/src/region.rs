@@ -49,13 +49,9 @@ enum Owner {
     /// Allocation of this process. The memory begins within it, at an aligned address.
     Heap { base: NonNull<u8>, layout: Layout },
     /// A device's own allocation; kept for being dropped last.
-    Device {
-        _allocation: Box<dyn Any + Send + Sync>,
-    },
+    Device { _allocation: Box<dyn Any + Send + Sync> },
     /// Kept for being dropped last.
-    External {
-        _bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
-    },
+    External { _bytes: Arc<dyn AsRef<[u8]> + Send + Sync> },
 }
 
 struct Memory {
@@ -104,19 +100,12 @@ impl ExternalBytes {
 
 impl Memory {
     fn check_addressable(&self) -> Result<(), MemoryError> {
-        if self.is_addressable {
-            Ok(())
-        } else {
-            Err(MemoryError::NotAddressable)
-        }
+        if self.is_addressable { Ok(()) } else { Err(MemoryError::NotAddressable) }
     }
 
     /// Panics if the CPU cannot address the memory; dereferencing has no other error.
     fn assert_addressable(&self) {
-        assert!(
-            self.is_addressable,
-            "memory that only a device can address is used by the CPU"
-        );
+        assert!(self.is_addressable, "memory that only a device can address is used by the CPU");
     }
 }
 
@@ -189,9 +178,7 @@ impl Region {
         Self::whole(Memory {
             start: NonNull::dangling(),
             len,
-            owner: Owner::Device {
-                _allocation: Box::new(()),
-            },
+            owner: Owner::Device { _allocation: Box::new(()) },
             registration: Some(registration),
             is_addressable: false,
         })
@@ -212,21 +199,14 @@ impl Region {
     /// If `mid` is greater than the length.
     pub fn split_at(self, mid: usize) -> (Self, Self) {
         assert!(mid <= self.len, "split at {mid} of {}", self.len);
-        let rest = Self {
-            memory: Arc::clone(&self.memory),
-            start: self.start + mid,
-            len: self.len - mid,
-        };
+        let rest =
+            Self { memory: Arc::clone(&self.memory), start: self.start + mid, len: self.len - mid };
         (Self { len: mid, ..self }, rest)
     }
 
     /// Converts it to shared memory that can no longer be written.
     pub fn share(self) -> Slice {
-        Slice {
-            memory: self.memory,
-            start: self.start,
-            len: self.len,
-        }
+        Slice { memory: self.memory, start: self.start, len: self.len }
     }
 }
 
@@ -269,11 +249,7 @@ impl Slice {
     /// # Panics
     /// If the range does not lie within it.
     pub fn slice(&self, range: Range<usize>) -> Self {
-        assert!(
-            range.start <= range.end && range.end <= self.len,
-            "{range:?} of {}",
-            self.len
-        );
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
         Self {
             memory: Arc::clone(&self.memory),
             start: self.start + range.start,
@@ -290,11 +266,7 @@ impl Slice {
         let foreign = matches!(self.memory.owner, Owner::External { .. });
         if !foreign && Arc::get_mut(&mut self.memory).is_some() {
             let len = self.memory.len;
-            return Ok(Region {
-                memory: self.memory,
-                start: 0,
-                len,
-            });
+            return Ok(Region { memory: self.memory, start: 0, len });
         }
         Err(self)
     }
@@ -335,11 +307,7 @@ macro_rules! handle {
 
             /// All of a memory.
             fn whole(memory: Memory) -> Self {
-                Self {
-                    len: memory.len,
-                    memory: Arc::new(memory),
-                    start: 0,
-                }
+                Self { len: memory.len, memory: Arc::new(memory), start: 0 }
             }
         }
 

@@ -115,9 +115,7 @@ impl ContextState {
     fn wait_for_end(&self, deadline: Instant) -> bool {
         let alive = lock(&self.alive);
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self
-            .ended
-            .wait_timeout_while(alive, left, |alive| *alive > 0);
+        let waited = self.ended.wait_timeout_while(alive, left, |alive| *alive > 0);
         *waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0 == 0
     }
 

@@ -91,10 +91,7 @@ impl VirtualContext {
         let parts = parts?;
         clock.sleep(duration(parts.times.init_ns));
         Ok(Self {
-            lifecycle: Lifecycle {
-                init_ns: parts.times.init_ns,
-                ..Lifecycle::default()
-            },
+            lifecycle: Lifecycle { init_ns: parts.times.init_ns, ..Lifecycle::default() },
             clock,
             set_up,
             parts,
@@ -110,13 +107,8 @@ impl VirtualContext {
         let engine = &mut self.parts.engine;
         let (result, cpu_time) = self.clock.aside(|| engine.compute(&mut job));
         self.spent += cpu_time;
-        let (done, stages) = engine.admit(&ComputedJob {
-            job: &job,
-            result: &result,
-            arrival,
-            is_first,
-            cpu_time,
-        });
+        let (done, stages) =
+            engine.admit(&ComputedJob { job: &job, result: &result, arrival, is_first, cpu_time });
         // A late result is dropped. Nothing writes to its destination any more.
         let (due, result) = match job.deadline {
             Some(deadline) if deadline < done => {
@@ -204,10 +196,7 @@ impl Context for VirtualContext {
         let (parts, spent) = self.clock.aside(|| (self.set_up)(&config));
         self.spent += spent;
         self.parts = parts?;
-        self.lifecycle = Lifecycle {
-            end_ns: ended,
-            ..self.parts.times
-        };
+        self.lifecycle = Lifecycle { end_ns: ended, ..self.parts.times };
         let times = [ended, self.parts.times.init_ns];
         self.clock.sleep(times.map(duration).into_iter().sum());
         Ok(())

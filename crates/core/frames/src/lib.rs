@@ -63,12 +63,7 @@ impl<K: FrameKind> FrameWriter<K> {
         now_ms: u64,
         out: &mut Vec<u8>,
     ) -> Self {
-        let mut writer = Self {
-            identity,
-            number: 0,
-            synced: 0,
-            kind: PhantomData,
-        };
+        let mut writer = Self { identity, number: 0, synced: 0, kind: PhantomData };
         let mut payload = identity.to_vec();
         payload.extend_from_slice(&previous.to_le_bytes());
         payload.extend_from_slice(more);
@@ -80,12 +75,7 @@ impl<K: FrameKind> FrameWriter<K> {
     /// Frames without a file, as replicas get them: the first number is 1.
     #[must_use]
     pub fn stream(identity: [u8; 8]) -> Self {
-        Self {
-            identity,
-            number: 1,
-            synced: 0,
-            kind: PhantomData,
-        }
+        Self { identity, number: 1, synced: 0, kind: PhantomData }
     }
 
     /// Returns the identity of this file: the eight bytes that every checksum covers first.
@@ -306,12 +296,7 @@ impl<K: FrameKind> FrameReader<K> {
                 return Ok(Next::Format(format));
             }
         }
-        Ok(Next::Frame(Frame {
-            kind,
-            now_ms,
-            offset,
-            payload: &self.payload,
-        }))
+        Ok(Next::Frame(Frame { kind, now_ms, offset, payload: &self.payload }))
     }
 
     /// Reads the frame at the reader's position; its payload is in `payload` then. Returns `None` if there is
@@ -329,10 +314,7 @@ impl<K: FrameKind> FrameReader<K> {
         };
         self.payload.resize(header.len, 0);
         self.file.read_exact(&mut self.payload)?;
-        let Some(identity) = self
-            .identity
-            .or_else(|| self.payload.first_chunk().copied())
-        else {
+        let Some(identity) = self.identity.or_else(|| self.payload.first_chunk().copied()) else {
             return Ok(None);
         };
         if checksum(identity, &bytes, &self.payload) != header.checksum {

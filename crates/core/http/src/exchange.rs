@@ -88,11 +88,7 @@ impl Exchange {
 
     fn write(&mut self) -> io::Result<Next> {
         while self.sent < self.response.len() {
-            match send(
-                &self.socket,
-                &self.response[self.sent..],
-                SendFlags::NOSIGNAL,
-            ) {
+            match send(&self.socket, &self.response[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,
                 Err(Errno::AGAIN) => return Ok(Next::Write),
                 Err(Errno::INTR) => {}
@@ -110,10 +106,7 @@ impl AsFd for Exchange {
 }
 
 fn respond(request: &[u8], answer: impl FnOnce(&str) -> Option<Response>) -> Vec<u8> {
-    let line = request
-        .split(|byte| *byte == b'\r')
-        .next()
-        .unwrap_or_default();
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target) = (words.next(), words.next().unwrap_or_default());
     let path = target.split(|byte| *byte == b'?').next();
@@ -129,10 +122,7 @@ fn respond(request: &[u8], answer: impl FnOnce(&str) -> Option<Response>) -> Vec
 }
 
 fn refusal(status: &str, text: &str, has_body: bool) -> Vec<u8> {
-    let text = Response {
-        content_type: "text/plain; charset=utf-8",
-        body: text.into(),
-    };
+    let text = Response { content_type: "text/plain; charset=utf-8", body: text.into() };
     response(status, &text, has_body)
 }
 

@@ -15,20 +15,14 @@ impl Exposition {
     /// No metrics yet. The prefix ends with an underscore.
     #[must_use]
     pub fn new(prefix: &'static str) -> Self {
-        Self {
-            prefix,
-            text: String::with_capacity(8 << 10),
-        }
+        Self { prefix, text: String::with_capacity(8 << 10) }
     }
 
     /// Writes the `HELP` and `TYPE` lines of a metric, which come before its samples.
     pub fn head(&mut self, name: &str, help: &str, kind: &str) {
         let prefix = self.prefix;
         // Writing to a String cannot fail, here and below.
-        let _ = write!(
-            self.text,
-            "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}\n"
-        );
+        let _ = write!(self.text, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}\n");
     }
 
     /// A value, with labels as `{name="value"}`.
@@ -60,10 +54,7 @@ impl Exposition {
             self.head(name, help, kind);
         }
         for (of, value) in values {
-            let of = of
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n");
+            let of = of.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             self.sample(name, &format_args!("{{{label}=\"{of}\"}}"), value);
         }
     }
@@ -77,9 +68,6 @@ impl Exposition {
     /// Response to a collector of metrics.
     #[must_use]
     pub fn into_response(self) -> Response {
-        Response {
-            content_type: "text/plain; version=0.0.4; charset=utf-8",
-            body: self.text,
-        }
+        Response { content_type: "text/plain; version=0.0.4; charset=utf-8", body: self.text }
     }
 }

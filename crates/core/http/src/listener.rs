@@ -98,8 +98,6 @@ impl Listener {
         if poll(&mut files, pause.as_ref()).is_err() {
             thread::sleep(PAUSE);
         }
-        (files.iter().take(exchanges.len()))
-            .map(|file| !file.revents().is_empty())
-            .collect()
+        (files.iter().take(exchanges.len())).map(|file| !file.revents().is_empty()).collect()
     }
 }

@@ -36,11 +36,7 @@ impl DeviceMemory {
             ..capability.clone()
         };
         let capabilities = Capabilities::new(inner.capabilities().iter().map(own).collect());
-        Arc::new(Layered(Self {
-            inner,
-            id: DeviceId::unique(),
-            capabilities,
-        }))
+        Arc::new(Layered(Self { inner, id: DeviceId::unique(), capabilities }))
     }
 }
 
@@ -70,10 +66,7 @@ impl DeviceLayer for DeviceMemory {
         let mut bytes = Vec::new();
         (bytes.try_reserve_exact(len)).map_err(|_| MemoryError::Exhausted { len })?;
         bytes.resize(len, 0);
-        let registration = Registration {
-            device: self.id,
-            handle: Arc::new(Bytes::new(bytes)),
-        };
+        let registration = Registration { device: self.id, handle: Arc::new(Bytes::new(bytes)) };
         Ok(Region::of_device(len, registration))
     }
 
@@ -147,11 +140,7 @@ impl OwnMemoryContext {
         };
         let own = (job.source, job.destination);
         let (result, back) = self.inside.submit(inner, copy, own);
-        let back = back.map(|(copy, (source, destination))| Job {
-            source,
-            destination,
-            ..copy
-        });
+        let back = back.map(|(copy, (source, destination))| Job { source, destination, ..copy });
         (result, back)
     }
 }

@@ -141,22 +141,13 @@ pub(crate) fn spoil(
             }
         }
         Fault::WrongValue => {
-            completion.result = claim(Output {
-                value: done.value.map(|value| value + 1),
-                ..done
-            });
+            completion.result = claim(Output { value: done.value.map(|value| value + 1), ..done });
         }
         Fault::FewerBytes => {
-            completion.result = claim(Output {
-                written: done.written.saturating_sub(1),
-                ..done
-            });
+            completion.result = claim(Output { written: done.written.saturating_sub(1), ..done });
         }
         Fault::BeyondDestination => {
-            completion.result = claim(Output {
-                written: before.destination.len() + 1,
-                ..done
-            });
+            completion.result = claim(Output { written: before.destination.len() + 1, ..done });
         }
         Fault::EarlyCompletion => restore(completion),
         Fault::FailureAsDone => {
@@ -165,10 +156,7 @@ pub(crate) fn spoil(
         }
         Fault::SwappedDirection => {
             restore(completion);
-            completion.result = claim(Output {
-                written: completion.source.len(),
-                ..done
-            });
+            completion.result = claim(Output { written: completion.source.len(), ..done });
         }
         Fault::Hoisted => {
             if let Some((outcome, written)) = first.and_then(|first| first.result.as_ref())

@@ -101,20 +101,12 @@ impl FaultContext {
             job.source = first.source.clone();
         }
         // Empty where the CPU cannot address it: such memory is not made wrong.
-        let destination = job
-            .destination
-            .bytes()
-            .map_or_else(|_| Vec::new(), <[u8]>::to_vec);
-        let (result, back) = self
-            .inside
-            .submit(inner, job, (fault, Before { destination }));
+        let destination = job.destination.bytes().map_or_else(|_| Vec::new(), <[u8]>::to_vec);
+        let (result, back) = self.inside.submit(inner, job, (fault, Before { destination }));
         if let Some((job, _)) = back {
             jobs.push_front(Job { source: own, ..job });
         } else if self.first.is_none() {
-            self.first = Some(First {
-                source: own,
-                result: None,
-            });
+            self.first = Some(First { source: own, result: None });
         }
         result
     }
@@ -122,9 +114,7 @@ impl FaultContext {
     /// Takes completions of the device inside, and injects the planned faults.
     fn collect(&mut self, inner: &mut dyn Context, max: usize) -> Result<(), Lost> {
         let mut inside = std::mem::take(&mut self.inside);
-        let polled = inside.poll(inner, max, |completion, before| {
-            self.take(completion, before)
-        });
+        let polled = inside.poll(inner, max, |completion, before| self.take(completion, before));
         self.inside = inside;
         if inner.in_flight() == 0 {
             self.ready.append(&mut self.last);
@@ -253,11 +243,7 @@ impl ContextLayer for FaultContext {
         max: usize,
     ) -> Result<usize, Lost> {
         self.expire();
-        let collected = if self.is_lost {
-            Ok(())
-        } else {
-            self.collect(inner, max)
-        };
+        let collected = if self.is_lost { Ok(()) } else { self.collect(inner, max) };
         let count = self.ready.len().min(max);
         out.extend(self.ready.drain(..count));
         match collected {
@@ -303,10 +289,7 @@ impl ContextLayer for FaultContext {
         let held: Vec<u64> = self.held_tags().collect();
         let mut closed = (self.inside).close(inner, deadline, |completion, _| completion);
         closed.abandoned.extend(held);
-        let ready = self
-            .ready
-            .into_iter()
-            .chain(std::mem::take(&mut closed.completions));
+        let ready = self.ready.into_iter().chain(std::mem::take(&mut closed.completions));
         closed.completions = ready.chain(self.last).chain(self.swapped).collect();
         closed
     }

@@ -37,10 +37,7 @@ impl FaultInjection {
 
     /// Opens only those of its contexts, counted from 0, for which `opens` returns `true`.
     pub fn opening(self, opens: impl Fn(u64) -> bool + Send + Sync + 'static) -> Self {
-        Self {
-            opens: Box::new(opens),
-            ..self
-        }
+        Self { opens: Box::new(opens), ..self }
     }
 
     /// Follows the clock that the device inside follows.

@@ -19,11 +19,7 @@ pub(crate) struct JobTable<T> {
 
 impl<T> Default for JobTable<T> {
     fn default() -> Self {
-        Self {
-            jobs: Slab::new(),
-            one: VecDeque::new(),
-            completions: Vec::new(),
-        }
+        Self { jobs: Slab::new(), one: VecDeque::new(), completions: Vec::new() }
     }
 }
 
@@ -100,8 +96,6 @@ impl<T> JobTable<T> {
 
     fn own_tags(&self, numbers: &[u64]) -> Vec<u64> {
         let own = |number: &u64| self.jobs.get(usize::try_from(*number).ok()?);
-        (numbers.iter().filter_map(own))
-            .map(|(tag, _)| *tag)
-            .collect()
+        (numbers.iter().filter_map(own)).map(|(tag, _)| *tag).collect()
     }
 }

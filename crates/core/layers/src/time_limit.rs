@@ -50,11 +50,7 @@ impl TimeLimit {
     /// Variant of `around` by the clock that the device follows.
     pub fn on_clock(inner: Arc<dyn Device>, limit: Duration, clock: Clock) -> Arc<dyn Device> {
         let limit = limit.min(LIMIT_MAX);
-        Arc::new(Layered(Self {
-            inner,
-            limit,
-            clock,
-        }))
+        Arc::new(Layered(Self { inner, limit, clock }))
     }
 }
 

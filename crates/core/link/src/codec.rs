@@ -71,10 +71,7 @@ pub trait Message: Serialize + DeserializeOwned {
     /// [`CodecError`].
     fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         if bytes.len() > Self::MAX_BYTES {
-            return Err(CodecError::Length {
-                len: bytes.len(),
-                max: Self::MAX_BYTES,
-            });
+            return Err(CodecError::Length { len: bytes.len(), max: Self::MAX_BYTES });
         }
         let mut message: Self = serde_json::from_slice(bytes)
             .map_err(|error| CodecError::Malformed(clean(&error.to_string(), MAX_ERROR_BYTES)))?;
@@ -188,9 +185,7 @@ pub mod hex {
     /// The digits of these bytes.
     pub fn encode(bytes: &[u8]) -> String {
         let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
-        let digits = bytes
-            .iter()
-            .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+        let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
         digits.collect()
     }
 

@@ -50,9 +50,7 @@ pub struct About {
 
 /// All links, each connected with itself twice to find its capabilities; some tens of milliseconds.
 pub fn list() -> Vec<LinkListing> {
-    let engine = ShmOptions {
-        engine: Some(EngineOptions::default()),
-    };
+    let engine = ShmOptions { engine: Some(EngineOptions::default()) };
     let shm = |[host, dpu]: [&LinkConfig; 2]| {
         let deadline = Instant::now() + CONNECTING;
         let ends = shm::pair([host, dpu], [&engine, &ShmOptions::default()], deadline);
@@ -71,10 +69,8 @@ fn listed<E: Endpoint>(
     connect: impl Fn([&LinkConfig; 2]) -> Result<(E, E), ConnectError>,
 ) -> LinkListing {
     let carried_by = |event| -> Result<(E, E, String), ConnectError> {
-        let configs = [Side::Host, Side::Dpu].map(|side| LinkConfig {
-            event,
-            ..LinkConfig::new(side)
-        });
+        let configs =
+            [Side::Host, Side::Dpu].map(|side| LinkConfig { event, ..LinkConfig::new(side) });
         let (end, peer) = connect([&configs[0], &configs[1]])?;
         let carrier = end.open(0)?.applied().variant.clone();
         Ok((end, peer, carrier))
@@ -99,11 +95,7 @@ fn listed<E: Endpoint>(
         Ok(about) => (Some(about), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    LinkListing {
-        name,
-        unavailable,
-        about,
-    }
+    LinkListing { name, unavailable, about }
 }
 
 /// The capabilities with the limits of any link in place of this one's.

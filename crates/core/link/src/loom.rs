@@ -40,10 +40,7 @@ struct Sleeper {
 
 impl Sleeper {
     fn new() -> Arc<Self> {
-        Arc::new(Self {
-            armed: Armed::new(),
-            notifier: Notifier::new(),
-        })
+        Arc::new(Self { armed: Armed::new(), notifier: Notifier::new() })
     }
 
     /// Behaves like a queue pair's `arm` followed by a wait, unless `ready` returns `true`.

@@ -76,18 +76,13 @@ impl Password {
     /// # Errors
     /// [`PasswordError`].
     pub fn read_line(path: &Path) -> Result<Vec<u8>, PasswordError> {
-        let failed = |error| PasswordError::File {
-            path: path.into(),
-            error,
-        };
+        let failed = |error| PasswordError::File { path: path.into(), error };
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.permissions().mode() & 0o007 != 0 {
             return Err(PasswordError::Readable(path.into()));
         }
         let mut text = Vec::new();
-        file.take(BYTES_MAX + 2)
-            .read_to_end(&mut text)
-            .map_err(failed)?;
+        file.take(BYTES_MAX + 2).read_to_end(&mut text).map_err(failed)?;
         let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match line.len() as u64 {
@@ -137,17 +132,10 @@ mod tests {
         }
         let readable = read(b"word", 0o604);
         assert!(matches!(readable, Err(PasswordError::Readable(_))));
-        for text in [
-            vec![],
-            b"\nword".to_vec(),
-            vec![b'a'; BYTES_MAX as usize + 1],
-        ] {
+        for text in [vec![], b"\nword".to_vec(), vec![b'a'; BYTES_MAX as usize + 1]] {
             assert!(matches!(read(&text, 0o640), Err(PasswordError::Length(_))));
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(
-            Password::read(&path),
-            Err(PasswordError::File { .. })
-        ));
+        assert!(matches!(Password::read(&path), Err(PasswordError::File { .. })));
     }
 }

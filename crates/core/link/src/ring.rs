@@ -83,13 +83,7 @@ impl Producer {
     /// `capacity` is a power of two; `first` is the cursor's start of [`Cursors::new`].
     pub(crate) fn new(cursors: Shared<Cursors>, capacity: u64, first: u64) -> Self {
         assert!(capacity.is_power_of_two(), "{capacity} is no capacity");
-        Self {
-            cursors,
-            capacity,
-            staged: first,
-            published: first,
-            head: first,
-        }
+        Self { cursors, capacity, staged: first, published: first, head: first }
     }
 
     /// Returns how many units can be staged. Reads the consumer's cursor only if its last known
@@ -162,13 +156,7 @@ impl Consumer {
     /// Creates the reading side, with the same `capacity` and `first` as for [`Producer::new`].
     pub(crate) fn new(cursors: Shared<Cursors>, capacity: u64, first: u64) -> Self {
         assert!(capacity.is_power_of_two(), "{capacity} is no capacity");
-        Self {
-            cursors,
-            capacity,
-            taken: first,
-            released: first,
-            tail: first,
-        }
+        Self { cursors, capacity, taken: first, released: first, tail: first }
     }
 
     /// Returns `true` if nothing is left of the entries seen last.

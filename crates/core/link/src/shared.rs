@@ -24,10 +24,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
     /// Moves the value to memory of its own.
     pub(crate) fn new(value: T) -> Self {
         let keep = Arc::new(value);
-        Self {
-            at: NonNull::from(&*keep),
-            keep,
-        }
+        Self { at: NonNull::from(&*keep), keep }
     }
 
     /// Refers to a value in memory that `keep` keeps.
@@ -42,10 +39,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
-        Self {
-            at: self.at,
-            keep: Arc::clone(&self.keep),
-        }
+        Self { at: self.at, keep: Arc::clone(&self.keep) }
     }
 }
 

@@ -123,12 +123,8 @@ pub fn pair(
 /// # Errors
 /// The system's error.
 pub fn sockets() -> std::io::Result<[OwnedFd; 2]> {
-    let (first, second) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let (first, second) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     Ok([first, second])
 }
 
@@ -140,10 +136,8 @@ impl ShmEndpoint {
         peer: String,
     ) -> Result<Self, ConnectError> {
         let engine = options.engine.as_ref().map(Engine::start).transpose()?;
-        let notifiers: Vec<_> = std::mem::take(&mut agreed.notifiers)
-            .into_iter()
-            .map(Arc::new)
-            .collect();
+        let notifiers: Vec<_> =
+            std::mem::take(&mut agreed.notifiers).into_iter().map(Arc::new).collect();
         let capabilities = capabilities(&agreed.config, options);
         let info = info(peer, options);
         let applied = Applied {
@@ -157,10 +151,7 @@ impl ShmEndpoint {
         let regions = Regions::new(agreed.nonce, agreed.listens, &agreed.config);
         let session =
             Session::start(Connection::new(socket, regions), engine).map_err(|source| {
-                ConnectError::System {
-                    doing: "starting the link's watcher".into(),
-                    source,
-                }
+                ConnectError::System { doing: "starting the link's watcher".into(), source }
             })?;
         Ok(Self {
             session,
@@ -179,19 +170,12 @@ fn capabilities(config: &LinkConfig, options: &ShmOptions) -> Capabilities {
     let shape = engine.and_then(|engine| engine.shape.as_ref());
     let direct = VerbLimits {
         max_bytes: MAX_EXPORT_BYTES,
-        mover: if engine.is_some() {
-            Mover::Engine
-        } else {
-            Mover::Caller
-        },
+        mover: if engine.is_some() { Mover::Engine } else { Mover::Caller },
     };
     Capabilities {
         read: direct.clone(),
         write: direct,
-        send: VerbLimits {
-            max_bytes: config.max_message_bytes as u64,
-            mover: Mover::Caller,
-        },
+        send: VerbLimits { max_bytes: config.max_message_bytes as u64, mover: Mover::Caller },
         max_inline_bytes: copy::MAX_INLINE_BYTES as u64,
         queue_pairs: config.queue_pairs,
         max_depth: config.depth,
@@ -225,11 +209,7 @@ fn info(peer: String, options: &ShmOptions) -> LinkInfo {
         driver: concat!("overside-link ", env!("CARGO_PKG_VERSION")).to_owned(),
         peer,
         description: description.to_owned(),
-        provenance: if shaped {
-            Provenance::Emulated
-        } else {
-            Provenance::Measured
-        },
+        provenance: if shaped { Provenance::Emulated } else { Provenance::Measured },
         timing: if shaped { Timing::Paced } else { Timing::Real },
     }
 }
@@ -273,10 +253,7 @@ impl Endpoint for ShmEndpoint {
         connection.alive()?;
         let area = connection.regions.export(&connection.socket, len, access)?;
         let (window, token) = (area.mapping.window(), area.token.clone());
-        let owner = ExportGuard {
-            area,
-            connection: Arc::clone(connection),
-        };
+        let owner = ExportGuard { area, connection: Arc::clone(connection) };
         Ok(Exported::new(window, access, token, Arc::new(owner)))
     }
 

@@ -31,8 +31,7 @@ impl<T> Drop for Slots<T> {
         // Both ends are gone, and have published and released what they had.
         for position in self.cursors.unread() {
             // SAFETY: written and not taken, and no other thread is left.
-            self.at(position)
-                .with_mut(|slot| unsafe { (*slot).assume_init_drop() });
+            self.at(position).with_mut(|slot| unsafe { (*slot).assume_init_drop() });
         }
     }
 }
@@ -42,19 +41,14 @@ pub(crate) fn channel<T: Send + 'static>(capacity: usize) -> (Sender<T>, Receive
     let capacity = capacity.next_power_of_two();
     let cursors = Shared::new(Cursors::new(0));
     let slots = Arc::new(Slots {
-        entries: (0..capacity)
-            .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
-            .collect(),
+        entries: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
         cursors: cursors.clone(),
     });
     let sender = Sender {
         cursors: Producer::new(cursors.clone(), capacity as u64, 0),
         slots: Arc::clone(&slots),
     };
-    let receiver = Receiver {
-        cursors: Consumer::new(cursors, capacity as u64, 0),
-        slots,
-    };
+    let receiver = Receiver { cursors: Consumer::new(cursors, capacity as u64, 0), slots };
     (sender, receiver)
 }
 
@@ -84,9 +78,7 @@ impl<T: Send> Sender<T> {
         let position = self.cursors.stage(1);
         // SAFETY: staged and not published, so it is the sender's alone; it was taken out before,
         // or never written.
-        self.slots
-            .at(position)
-            .with_mut(|slot| unsafe { (*slot).write(value) });
+        self.slots.at(position).with_mut(|slot| unsafe { (*slot).write(value) });
         Ok(())
     }
 
@@ -116,10 +108,7 @@ impl<T: Send> Receiver<T> {
         }
         let position = self.cursors.take(1);
         // SAFETY: published and not released, so it is the receiver's alone; and it is read once.
-        let value = self
-            .slots
-            .at(position)
-            .with(|slot| unsafe { (*slot).assume_init_read() });
+        let value = self.slots.at(position).with(|slot| unsafe { (*slot).assume_init_read() });
         Some(value)
     }
 

@@ -38,14 +38,8 @@ struct Bytes {
 impl Bytes {
     fn new(window: VolatileSlice) -> Self {
         let len = window.len() as u64;
-        assert!(
-            len.is_power_of_two() && len >= ALIGN,
-            "a ring of {len} bytes"
-        );
-        Self {
-            window,
-            mask: len - 1,
-        }
+        assert!(len.is_power_of_two() && len >= ALIGN, "a ring of {len} bytes");
+        Self { window, mask: len - 1 }
     }
 
     /// Returns the offset of `position` in the ring, and the number of bytes from there to the end
@@ -109,10 +103,7 @@ fn run_bytes(payload: u64) -> u64 {
 /// Bytes of a ring that takes messages up to `longest` and at least `count` short ones.
 pub(crate) fn ring_bytes(longest: usize, count: usize) -> u64 {
     // Twice the longest, so that one can be written while another is read.
-    (2 * run_bytes(longest as u64))
-        .max(count as u64 * ALIGN)
-        .max(4096)
-        .next_power_of_two()
+    (2 * run_bytes(longest as u64)).max(count as u64 * ALIGN).max(4096).next_power_of_two()
 }
 
 /// The sending end.
@@ -125,10 +116,7 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     /// `window` is all of the ring's bytes; only a peer that breaks the rules also writes there.
     pub(crate) fn new(cursors: Producer, window: VolatileSlice) -> Self {
-        Self {
-            cursors,
-            bytes: Bytes::new(window),
-        }
+        Self { cursors, bytes: Bytes::new(window) }
     }
 
     /// Copies in as many messages as there is room for, from the first on. The peer sees them only
@@ -167,10 +155,7 @@ impl Outgoing {
         let lead = lead(payload.len() as u64);
         let position = self.cursors.stage(run_bytes(payload.len() as u64));
         let header = (count as u64) << 32 | each;
-        self.bytes
-            .window
-            .store(self.bytes.at(position).0, header)
-            .expect(WITHIN);
+        self.bytes.window.store(self.bytes.at(position).0, header).expect(WITHIN);
         self.bytes.copy_in(position.wrapping_add(lead), payload);
         Ok(count)
     }
@@ -216,12 +201,7 @@ pub(crate) struct Incoming {
 impl Incoming {
     /// `window` is all of the ring's bytes; `longest` the longest message in bytes.
     pub(crate) fn new(cursors: Consumer, window: VolatileSlice, longest: usize) -> Self {
-        Self {
-            cursors,
-            bytes: Bytes::new(window),
-            longest,
-            run: None,
-        }
+        Self { cursors, bytes: Bytes::new(window), longest, run: None }
     }
 
     /// Takes the run that the next message is in, or the rest of it. It lies within the published
@@ -238,24 +218,16 @@ impl Incoming {
     #[inline]
     fn begin(&mut self) -> Result<Option<Run>, CorruptCursor> {
         if self.cursors.is_drained() {
-            self.bytes
-                .window
-                .prefetch(self.bytes.at(self.cursors.position()).0);
+            self.bytes.window.prefetch(self.bytes.at(self.cursors.position()).0);
         }
         let available = self.cursors.available()?;
         if available < HEADER {
             // Also after something broken: then it is less for ever.
-            return if available == 0 {
-                Ok(None)
-            } else {
-                Err(CorruptCursor)
-            };
+            return if available == 0 { Ok(None) } else { Err(CorruptCursor) };
         }
         let position = self.cursors.position();
         // Read once. Relaxed would do: the tail's load has ordered it.
-        let header = (self.bytes.window)
-            .load(self.bytes.at(position).0)
-            .expect(WITHIN);
+        let header = (self.bytes.window).load(self.bytes.at(position).0).expect(WITHIN);
         let (each, left) = (header & u64::from(u32::MAX), header >> 32);
         // The product cannot wrap: both factors have 32 bits. The sum cannot after the check.
         let payload = each * left;

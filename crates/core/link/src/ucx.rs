@@ -106,12 +106,7 @@ pub struct UcxOptions {
 
 impl Default for UcxOptions {
     fn default() -> Self {
-        Self {
-            transports: None,
-            devices: None,
-            peer_timeout: PEER_TIMEOUT,
-            secret: None,
-        }
+        Self { transports: None, devices: None, peer_timeout: PEER_TIMEOUT, secret: None }
     }
 }
 
@@ -119,10 +114,7 @@ impl UcxOptions {
     /// Returns options for that transport, and UCX's own for traffic within a worker; `None` selects the
     /// transports of `UCX_TLS`.
     pub fn over(transport: Option<Transport>) -> Self {
-        Self {
-            transports: transport.map(|one| format!("{},self", one.name())),
-            ..Self::default()
-        }
+        Self { transports: transport.map(|one| format!("{},self", one.name())), ..Self::default() }
     }
 }
 
@@ -146,10 +138,7 @@ impl Listener {
     /// # Errors
     /// [`ConnectError::System`].
     pub fn bind(address: SocketAddr, options: UcxOptions) -> Result<Self, ConnectError> {
-        Ok(Self {
-            control: control::Listener::bind(address)?,
-            options,
-        })
+        Ok(Self { control: control::Listener::bind(address)?, options })
     }
 
     /// Returns the address that this listens at.

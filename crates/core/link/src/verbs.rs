@@ -57,14 +57,8 @@ impl Side {
     /// Time of an endpoint's own threads on the ledger of this side.
     pub fn cpu_time(self, spent_ns: u64) -> CpuTime {
         match self {
-            Self::Host => CpuTime {
-                host_ns: spent_ns,
-                ..CpuTime::default()
-            },
-            Self::Dpu => CpuTime {
-                dpu_ns: spent_ns,
-                ..CpuTime::default()
-            },
+            Self::Host => CpuTime { host_ns: spent_ns, ..CpuTime::default() },
+            Self::Dpu => CpuTime { dpu_ns: spent_ns, ..CpuTime::default() },
         }
     }
 }
@@ -117,20 +111,11 @@ impl LinkConfig {
         let limits = [
             ("queue_pairs", self.queue_pairs, Self::MAX_QUEUE_PAIRS),
             ("depth", self.depth, Self::MAX_DEPTH),
-            (
-                "max_message_bytes",
-                self.max_message_bytes,
-                Self::MAX_MESSAGE_BYTES,
-            ),
+            ("max_message_bytes", self.max_message_bytes, Self::MAX_MESSAGE_BYTES),
         ];
         for (key, value, most) in limits {
             if !(1..=most).contains(&value) {
-                return Err(ConfigError {
-                    key,
-                    value: value as u64,
-                    least: 1,
-                    most: most as u64,
-                });
+                return Err(ConfigError { key, value: value as u64, least: 1, most: most as u64 });
             }
         }
         Ok(())

@@ -66,11 +66,7 @@ impl VolatileSlice {
         if at <= self.len && len <= self.len - at {
             return Ok(());
         }
-        Err(OutOfBounds {
-            start: at as u64,
-            len: len as u64,
-            of: self.len as u64,
-        })
+        Err(OutOfBounds { start: at as u64, len: len as u64, of: self.len as u64 })
     }
 
     /// A part of it.

@@ -151,8 +151,5 @@ fn open(path: PathBuf) -> Result<File, LogError> {
 fn environment<T: FromStr<Err = LogError>>(name: &'static str) -> Option<Result<T, LogError>> {
     let text = std::env::var_os(name).filter(|text| !text.is_empty())?;
     let parsed = text.to_string_lossy().parse();
-    Some(parsed.map_err(|error| LogError::Environment {
-        name,
-        error: Box::new(error),
-    }))
+    Some(parsed.map_err(|error| LogError::Environment { name, error: Box::new(error) }))
 }

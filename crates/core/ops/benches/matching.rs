@@ -19,12 +19,7 @@ const SETS: [&[&str]; 9] = [
     &["(.+) on (.+) at Exit (.+)"],
     &["on (.+) at (.+)"],
     &["Ramp to (.+)"],
-    &[
-        "At (.+)Exit (.+)",
-        "(.+) on (.+) at Exit (.+)",
-        "on (.+) at (.+)",
-        "Ramp to (.+)",
-    ],
+    &["At (.+)Exit (.+)", "(.+) on (.+) at Exit (.+)", "on (.+) at (.+)", "Ramp to (.+)"],
     &["Overturned", "Springfield"],
     &["(?i)ramp to i-[0-9]+"],
     &["I-[0-9]{2} .*Exit [0-9]+A"],
@@ -32,9 +27,7 @@ const SETS: [&[&str]; 9] = [
 ];
 
 fn main() {
-    let path = std::env::args()
-        .skip(1)
-        .find(|argument| argument != "--bench");
+    let path = std::env::args().skip(1).find(|argument| argument != "--bench");
     let Some(path) = path else {
         println!("name a text file; `overside data make accidents` makes one");
         return;
@@ -55,31 +48,18 @@ fn main() {
             let engine = engines.iter().find(|engine| engine.name == name);
             engine.map_or(f64::INFINITY, |engine| engine.time.as_secs_f64())
         };
-        let best = LIBRARIES
-            .map(time)
-            .into_iter()
-            .fold(f64::INFINITY, f64::min);
+        let best = LIBRARIES.map(time).into_iter().fold(f64::INFINITY, f64::min);
         let auto = auto(&patterns);
         println!("{patterns:?}: {} records match", engines[0].count);
         println!("  {:?}", trial.times);
-        assert!(
-            engines
-                .iter()
-                .all(|engine| engine.count == engines[0].count)
-        );
+        assert!(engines.iter().all(|engine| engine.count == engines[0].count));
         for engine in &engines {
             let seconds = engine.time.as_secs_f64();
             let rate = text.len() as f64 / 1e6 / seconds;
-            let chosen = [
-                (auto == engine.name, " auto"),
-                (trial.variant == engine.name, " trial"),
-            ];
+            let chosen = [(auto == engine.name, " auto"), (trial.variant == engine.name, " trial")];
             let chosen: String = chosen.iter().filter(|one| one.0).map(|one| one.1).collect();
             let share = seconds / best;
-            println!(
-                "  {:<10} {rate:>8.0} MB/s  {share:>6.2}{chosen}",
-                engine.name
-            );
+            println!("  {:<10} {rate:>8.0} MB/s  {share:>6.2}{chosen}", engine.name);
         }
     }
 }
@@ -99,14 +79,8 @@ fn chunks(text: &[u8]) -> Vec<&[u8]> {
 }
 
 fn auto(patterns: &[String]) -> &'static str {
-    let config = Config {
-        patterns: patterns.to_vec(),
-        ..Config::new(OPERATION)
-    };
-    prepare(&config)
-        .expect("the patterns are fine")
-        .variant()
-        .name
+    let config = Config { patterns: patterns.to_vec(), ..Config::new(OPERATION) };
+    prepare(&config).expect("the patterns are fine").variant().name
 }
 
 struct Engine {

@@ -97,9 +97,7 @@ fn entries(operation: Operation, kernel: fn(Box<dyn Aead>) -> Box<dyn Kernel>) -
         Entry {
             variant: library.library.variant(),
             prepare: Box::new(move |_, _, _| {
-                Ok(Box::new(move || {
-                    Ok(kernel(aead(cipher, &TEST_KEY[..cipher.key_len()])?))
-                }))
+                Ok(Box::new(move || Ok(kernel(aead(cipher, &TEST_KEY[..cipher.key_len()])?))))
             }),
         }
     };
@@ -187,9 +185,7 @@ fn published(cipher: Cipher) -> impl Iterator<Item = Vector> {
 /// Decodes hexadecimal digits; `-` is an empty string of bytes.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.trim_start_matches('-').as_bytes().chunks(2);
-    pairs
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// Checks that every library of the operation's cipher gives the published results in both

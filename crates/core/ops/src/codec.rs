@@ -8,11 +8,8 @@ use crate::family::{Chosen, Family, Lengths, Memory, Parameter, Verification};
 use crate::variant::Entry;
 use crate::{Format, Operation, deflate, lz4, zstd};
 
-const FORMAT: Parameter = Parameter {
-    name: "format",
-    doc: "the format of the compressed side",
-    default: "deflate",
-};
+const FORMAT: Parameter =
+    Parameter { name: "format", doc: "the format of the compressed side", default: "deflate" };
 /// Libraries that most systems have installed.
 const USUAL: &[&str] = &["zlib", "lz4"];
 const ENGINE: &str = "compression";
@@ -36,13 +33,8 @@ pub(crate) static COMPRESS: Family = Family {
     result_bytes_max: |_, _, bytes| bytes + bytes / 64 + 1024,
     entries: |operation| ranked(operation, |codec| codec.compress_rank, Codec::compressor),
     memory: |_, chosen, source_bytes| {
-        let bytes = of(chosen, |codec, level| {
-            (codec.compressor_bytes)(level, source_bytes)
-        });
-        Memory {
-            shared: 0,
-            kernel: bytes,
-        }
+        let bytes = of(chosen, |codec, level| (codec.compressor_bytes)(level, source_bytes));
+        Memory { shared: 0, kernel: bytes }
     },
     known_answers: |_| Ok(()),
 };
@@ -57,13 +49,7 @@ pub(crate) static DECOMPRESS: Family = Family {
     verification: Verification::Original,
     has_levels: false,
     result_bytes_max: |_, _, bytes| bytes,
-    entries: |operation| {
-        ranked(
-            operation,
-            |codec| codec.decompress_rank,
-            Codec::decompressor,
-        )
-    },
+    entries: |operation| ranked(operation, |codec| codec.decompress_rank, Codec::decompressor),
     memory: |_, chosen, _| Memory {
         shared: 0,
         kernel: of(chosen, |codec, _| codec.decompressor_bytes),
@@ -73,11 +59,7 @@ pub(crate) static DECOMPRESS: Family = Family {
 
 /// Applies `bytes` to the chosen codec and level. Returns 0 if no codec was chosen.
 fn of(chosen: Option<Chosen>, bytes: impl Fn(&Codec, u32) -> u64) -> u64 {
-    let codec = |one: &Chosen| {
-        all()
-            .into_iter()
-            .find(|codec| codec.library.name == one.variant)
-    };
+    let codec = |one: &Chosen| all().into_iter().find(|codec| codec.library.name == one.variant);
     let found = chosen.and_then(|one| Some((codec(&one)?, one.level)));
     found.map_or(0, |(codec, level)| bytes(codec, level))
 }
@@ -95,12 +77,8 @@ fn ranked(
     let (Operation::Compress(format) | Operation::Decompress(format)) = operation else {
         return Vec::new();
     };
-    let mut codecs: Vec<&Codec> = (all().into_iter())
-        .filter(|codec| codec.formats.contains(&format))
-        .collect();
+    let mut codecs: Vec<&Codec> =
+        (all().into_iter()).filter(|codec| codec.formats.contains(&format)).collect();
     codecs.sort_by_key(|codec| rank(codec));
-    codecs
-        .into_iter()
-        .map(|codec| entry(codec, format))
-        .collect()
+    codecs.into_iter().map(|codec| entry(codec, format)).collect()
 }

@@ -20,11 +20,6 @@ pub struct Config {
 impl Config {
     /// Returns a configuration of the operation by the `auto` variant at its default level, without patterns.
     pub fn new(operation: Operation) -> Self {
-        Self {
-            operation,
-            variant: "auto".into(),
-            level: None,
-            patterns: Vec::new(),
-        }
+        Self { operation, variant: "auto".into(), level: None, patterns: Vec::new() }
     }
 }

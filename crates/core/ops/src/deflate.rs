@@ -16,22 +16,14 @@ use crate::codec::entry::Codec;
 use crate::{Error, Format};
 
 /// Registry of the libraries for DEFLATE.
-pub(crate) const CODECS: &[&Codec] = &[
-    &isal::CODEC,
-    &libdeflate::CODEC,
-    &zlib::CODEC,
-    &zlib_rs::CODEC,
-];
+pub(crate) const CODECS: &[&Codec] =
+    &[&isal::CODEC, &libdeflate::CODEC, &zlib::CODEC, &zlib_rs::CODEC];
 
 /// The three framings, for libraries that only make whole streams.
 const WHOLE: &[Format] = &[Format::Deflate, Format::Zlib, Format::Gzip];
 /// The three framings, and parts of streams.
-const WHOLE_AND_PARTS: &[Format] = &[
-    Format::Deflate,
-    Format::Zlib,
-    Format::Gzip,
-    Format::DeflatePart,
-];
+const WHOLE_AND_PARTS: &[Format] =
+    &[Format::Deflate, Format::Zlib, Format::Gzip, Format::DeflatePart];
 
 /// Returns zlib's `windowBits`: 15 for a window of 32 KiB, negative for raw streams, plus 16 for gzip.
 fn window_bits(format: Format) -> i32 {

@@ -26,11 +26,7 @@ pub(crate) static HASH: Family = Family {
     verb: "hash",
     description: "hash buffers; each digest is compared with another implementation's",
     title: "Hash with {algorithm}",
-    parameter: Some(Parameter {
-        name: "algorithm",
-        doc: "the hash or checksum",
-        default: "xxh3",
-    }),
+    parameter: Some(Parameter { name: "algorithm", doc: "the hash or checksum", default: "xxh3" }),
     operations: || HashAlgorithm::ALL.map(Operation::Hash).into(),
     lengths: Lengths::Answers,
     verification: Verification::Reference,

@@ -61,10 +61,7 @@ pub(crate) static MATCH: Family = Family {
             Operation::Match(MatchKind::Groups) => 2 * program,
             _ => program,
         };
-        Memory {
-            shared: programs,
-            kernel: programs,
-        }
+        Memory { shared: programs, kernel: programs }
     },
     known_answers: |_| Ok(()),
 };
@@ -126,9 +123,7 @@ pub(crate) fn auto(patterns: &[String]) -> Vec<(&'static str, &'static str)> {
         compiled.as_ref().is_none_or(suits)
     };
     let suitable = supported().filter(suits);
-    suitable
-        .map(|one| (one.library.name, one.because))
-        .collect()
+    suitable.map(|one| (one.library.name, one.because)).collect()
 }
 
 /// Returns a function that makes engines with `library`. If the answer does not depend on the data,

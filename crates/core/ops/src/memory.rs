@@ -21,11 +21,7 @@ mod tests {
     use crate::{Format, MatchKind, Operation};
 
     fn compressing(format: Format, variant: &str, level: Option<u32>) -> Config {
-        Config {
-            variant: variant.into(),
-            level,
-            ..Config::new(Operation::Compress(format))
-        }
+        Config { variant: variant.into(), level, ..Config::new(Operation::Compress(format)) }
     }
 
     #[test]

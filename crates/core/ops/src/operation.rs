@@ -170,10 +170,7 @@ impl Operation {
 
     /// Returns `true` if it is only a step of others, so that boxes cannot name it.
     pub(crate) const fn is_step(self) -> bool {
-        matches!(
-            self,
-            Self::Compress(Format::DeflatePart) | Self::Decompress(Format::DeflatePart)
-        )
+        matches!(self, Self::Compress(Format::DeflatePart) | Self::Decompress(Format::DeflatePart))
     }
 
     /// Returns the operation that restores this one's sources from its results; `None` if they

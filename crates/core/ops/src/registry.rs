@@ -139,9 +139,7 @@ impl Serialize for Operation {
 
 impl<'de> Deserialize<'de> for Operation {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?
-            .parse()
-            .map_err(de::Error::custom)
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -161,19 +159,14 @@ fn entries(operation: Operation) -> Vec<Entry> {
 /// Returns the variants of `operation`. `auto` takes the first one; of matchers, the first one that
 /// suits the patterns and accepts them.
 pub fn variants(operation: Operation) -> Vec<Variant> {
-    (entries(operation).into_iter())
-        .map(|entry| entry.variant)
-        .collect()
+    (entries(operation).into_iter()).map(|entry| entry.variant).collect()
 }
 
 /// Returns the variants of `operation` that work on this processor, each with its maximum number of segments.
 /// `auto` takes the first one. A SIMD library does not work on a processor without the instructions.
 pub fn usable_variants(operation: Operation) -> Vec<(Variant, usize)> {
     let segments = |variant: &Variant| {
-        let mut config = Config {
-            variant: variant.name.into(),
-            ..Config::new(operation)
-        };
+        let mut config = Config { variant: variant.name.into(), ..Config::new(operation) };
         if operation.family().has_patterns {
             config.patterns = vec!["a".into()];
         }
@@ -222,10 +215,7 @@ fn any_matcher(config: &Config) -> Result<Prepared, Error> {
 /// Prepares an operation with the variant of that name.
 fn named(config: &Config, name: &str) -> Result<Prepared, Error> {
     let requested = requested_level(config);
-    let Entry {
-        mut variant,
-        prepare,
-    } = choose(config.operation, name, requested)?;
+    let Entry { mut variant, prepare } = choose(config.operation, name, requested)?;
     let level = level(&variant, requested)?;
     let maker = prepare(&mut variant, level, &config.patterns)?;
     Ok(Prepared { variant, maker })
@@ -234,13 +224,8 @@ fn named(config: &Config, name: &str) -> Result<Prepared, Error> {
 /// Returns the library that [`prepare`] takes, and its level; `None` if it takes none.
 pub(crate) fn chosen(config: &Config) -> Option<Chosen> {
     let requested = requested_level(config);
-    let variant = choose(config.operation, &config.variant, requested)
-        .ok()?
-        .variant;
-    Some(Chosen {
-        variant: variant.name,
-        level: level(&variant, requested).ok()?,
-    })
+    let variant = choose(config.operation, &config.variant, requested).ok()?.variant;
+    Some(Chosen { variant: variant.name, level: level(&variant, requested).ok()? })
 }
 
 /// Returns the requested level; `None` for an operation without levels.
@@ -273,9 +258,7 @@ fn choose(operation: Operation, name: &str, level: Option<u32>) -> Result<Entry,
 /// Returns the error for a library `name` that does not support `operation`, with the names of
 /// those that do.
 pub(crate) fn unknown_variant(operation: Operation, name: &str) -> Error {
-    let known: Vec<_> = (variants(operation).iter())
-        .map(|variant| variant.name)
-        .collect();
+    let known: Vec<_> = (variants(operation).iter()).map(|variant| variant.name).collect();
     Error::UnknownVariant {
         operation: operation.to_string(),
         name: name.into(),
@@ -291,9 +274,7 @@ fn highest_level(variant: &Variant) -> Option<u32> {
 fn level(variant: &Variant, requested: Option<u32>) -> Result<u32, Error> {
     match (&variant.levels, requested) {
         (None, None) => Ok(0),
-        (None, Some(_)) => Err(Error::NoLevels {
-            variant: variant.name,
-        }),
+        (None, Some(_)) => Err(Error::NoLevels { variant: variant.name }),
         (Some((_, default)), None) => Ok(*default),
         (Some((range, _)), Some(level)) if range.contains(&level) => Ok(level),
         (Some((range, _)), Some(level)) => Err(Error::Level {

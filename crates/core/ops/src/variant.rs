@@ -30,9 +30,7 @@ pub struct Variant {
 impl Variant {
     /// Returns the library and its version, or a text that no library is needed.
     pub fn title(&self) -> String {
-        format!("{} {}", self.library, self.version)
-            .trim_end()
-            .into()
+        format!("{} {}", self.library, self.version).trim_end().into()
     }
 
     /// Replaces the library by a text that no library runs.
@@ -138,10 +136,7 @@ pub(crate) fn single<'a>(source: &[&'a [u8]]) -> Result<&'a [u8], Error> {
     match source {
         [] => Ok(&[]),
         [one] => Ok(one),
-        more => Err(Error::TooLarge(format!(
-            "{} segments where 1 is taken",
-            more.len()
-        ))),
+        more => Err(Error::TooLarge(format!("{} segments where 1 is taken", more.len()))),
     }
 }
 
@@ -151,9 +146,9 @@ pub(crate) const MAX_SEGMENTS: usize = 16;
 /// Refuses more segments than [`MAX_SEGMENTS`].
 pub(crate) fn at_most_segments(source: &[&[u8]]) -> Result<(), Error> {
     match source.len() {
-        len if len > MAX_SEGMENTS => Err(Error::TooLarge(format!(
-            "{len} segments where {MAX_SEGMENTS} are taken"
-        ))),
+        len if len > MAX_SEGMENTS => {
+            Err(Error::TooLarge(format!("{len} segments where {MAX_SEGMENTS} are taken")))
+        }
         _ => Ok(()),
     }
 }
@@ -161,17 +156,12 @@ pub(crate) fn at_most_segments(source: &[&[u8]]) -> Result<(), Error> {
 /// Refuses a source that is longer than the library can count.
 pub(crate) fn at_most(source: &[u8], max: usize) -> Result<(), Error> {
     match source.len() {
-        len if len > max => Err(Error::TooLarge(format!(
-            "{len} bytes where {max} are taken"
-        ))),
+        len if len > max => Err(Error::TooLarge(format!("{len} bytes where {max} are taken"))),
         _ => Ok(()),
     }
 }
 
 /// Returns a result of `written` bytes without a value.
 pub(crate) fn written(written: usize) -> Output {
-    Output {
-        written,
-        value: None,
-    }
+    Output { written, value: None }
 }

@@ -63,10 +63,7 @@ impl Compressor {
     fn new(level: u32) -> Result<Self, Error> {
         let mut context = CCtx::try_create().ok_or_else(no_memory)?;
         let level = i32::try_from(level).unwrap_or(i32::MAX);
-        for parameter in [
-            CParameter::CompressionLevel(level),
-            CParameter::ChecksumFlag(true),
-        ] {
+        for parameter in [CParameter::CompressionLevel(level), CParameter::ChecksumFlag(true)] {
             context.set_parameter(parameter).map_err(library)?;
         }
         Ok(Self(context))
@@ -77,12 +74,10 @@ impl Kernel for Compressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let capacity = destination.len();
         let result = self.0.compress2(destination, single(source)?);
-        result
-            .map(written)
-            .map_err(|code| match is(code, Code::ZSTD_error_dstSize_tooSmall) {
-                true => Error::OutputTooSmall { capacity },
-                false => library(code),
-            })
+        result.map(written).map_err(|code| match is(code, Code::ZSTD_error_dstSize_tooSmall) {
+            true => Error::OutputTooSmall { capacity },
+            false => library(code),
+        })
     }
 }
 
@@ -94,9 +89,7 @@ impl Kernel for Decompressor {
         let capacity = destination.len();
         // The library would accept several frames, and skippable ones, as one stream.
         if !source.starts_with(&MAGIC) {
-            return Err(Error::Corrupt(
-                "it does not begin like a Zstandard frame".into(),
-            ));
+            return Err(Error::Corrupt("it does not begin like a Zstandard frame".into()));
         }
         let frame_len = find_frame_compressed_size(source).map_err(corrupt)?;
         if frame_len != source.len() {
@@ -105,18 +98,15 @@ impl Kernel for Decompressor {
         }
         // Decoding in one call uses the destination as the window, so a frame with a huge window
         // costs no memory.
-        self.0
-            .decompress(destination, source)
-            .map(written)
-            .map_err(|code| {
-                if is(code, Code::ZSTD_error_dstSize_tooSmall) {
-                    Error::OutputTooSmall { capacity }
-                } else if is(code, Code::ZSTD_error_memory_allocation) {
-                    library(code)
-                } else {
-                    corrupt(code)
-                }
-            })
+        self.0.decompress(destination, source).map(written).map_err(|code| {
+            if is(code, Code::ZSTD_error_dstSize_tooSmall) {
+                Error::OutputTooSmall { capacity }
+            } else if is(code, Code::ZSTD_error_memory_allocation) {
+                library(code)
+            } else {
+                corrupt(code)
+            }
+        })
     }
 }
 
@@ -143,18 +133,11 @@ impl crate::StreamDecoder for StreamDecoder {
                 }
             })?;
         let (taken, made) = (input.pos, output.pos());
-        Ok(Step {
-            taken,
-            made,
-            ended: hint == 0,
-            unread: 0,
-        })
+        Ok(Step { taken, made, ended: hint == 0, unread: 0 })
     }
 
     fn reset(&mut self) -> Result<(), Error> {
-        (self.0.reset(ResetDirective::SessionOnly))
-            .map(drop)
-            .map_err(library)
+        (self.0.reset(ResetDirective::SessionOnly)).map(drop).map_err(library)
     }
 }
 
@@ -168,17 +151,11 @@ fn corrupt(code: usize) -> Error {
 }
 
 fn library(code: usize) -> Error {
-    Error::Library {
-        library: LIBRARY,
-        reason: get_error_name(code).into(),
-    }
+    Error::Library { library: LIBRARY, reason: get_error_name(code).into() }
 }
 
 fn no_memory() -> Error {
-    Error::Library {
-        library: LIBRARY,
-        reason: "no memory for its state".into(),
-    }
+    Error::Library { library: LIBRARY, reason: "no memory for its state".into() }
 }
 
 #[test]
@@ -194,14 +171,8 @@ fn the_library_takes_no_more_than_is_said() {
             let mut compressor = Compressor::new(level).unwrap();
             let (source, mut room) = (vec![0; source_bytes], vec![0; 1 << 16]);
             compressor.run(&[&source], &mut room).unwrap();
-            let (taken, said) = (
-                compressor.0.sizeof(),
-                table_bytes(level, source_bytes as u64),
-            );
-            assert!(
-                taken as u64 <= said,
-                "{level}, {source_bytes}: {taken} of {said}"
-            );
+            let (taken, said) = (compressor.0.sizeof(), table_bytes(level, source_bytes as u64));
+            assert!(taken as u64 <= said, "{level}, {source_bytes}: {taken} of {said}");
         }
     }
 }

@@ -46,11 +46,8 @@ fn main() {
 }
 
 fn sweep(title: &str, card: &str, name: &str, plain: &[Vec<u8>], is_bench: bool) {
-    let (rounds, time) = if is_bench {
-        (7, Duration::from_millis(600))
-    } else {
-        (1, Duration::from_millis(5))
-    };
+    let (rounds, time) =
+        if is_bench { (7, Duration::from_millis(600)) } else { (1, Duration::from_millis(5)) };
     let operation = OperationConfig::new(name.parse().expect("a name"));
     let inputs = compressed(&operation, plain);
     let card = profile(card).expect("a profile");
@@ -66,11 +63,7 @@ fn sweep(title: &str, card: &str, name: &str, plain: &[Vec<u8>], is_bench: bool)
         ..Setup::new(operation.clone(), policy)
     };
     let sources: Vec<Slice> = (inputs.iter())
-        .map(|input| {
-            device
-                .register(ExternalBytes::new(input.clone()))
-                .expect("reachable")
-        })
+        .map(|input| device.register(ExternalBytes::new(input.clone())).expect("reachable"))
         .collect();
     // Of what throughput counts: the uncompressed side.
     let counted: Vec<usize> = match operation.operation {
@@ -79,9 +72,8 @@ fn sweep(title: &str, card: &str, name: &str, plain: &[Vec<u8>], is_bench: bool)
     };
     let run = |policy, time| rate(setup(policy), &sources, &counted, time);
     run(Policy::Device, Duration::ZERO);
-    let mut policies: Vec<Policy> = (0..=10)
-        .map(|tenths| Policy::split(10.0 * f64::from(tenths)).unwrap())
-        .collect();
+    let mut policies: Vec<Policy> =
+        (0..=10).map(|tenths| Policy::split(10.0 * f64::from(tenths)).unwrap()).collect();
     policies.push(Policy::Adaptive);
     let mut rates = vec![Vec::new(); policies.len()];
     for round in 0..rounds {
@@ -106,9 +98,7 @@ fn rate(setup: Setup, sources: &[Slice], counted: &[usize], time: Duration) -> f
     while open || executor.in_flight() > 0 {
         while open && executor.has_capacity() {
             let at = pushed % sources.len();
-            executor
-                .push(sources[at].clone().into())
-                .expect("there is room");
+            executor.push(sources[at].clone().into()).expect("there is room");
             bytes += counted[at];
             pushed += 1;
         }
@@ -137,9 +127,7 @@ fn tell(title: &str, policies: &[Policy], rates: Vec<Vec<f64>>) {
         })
         .collect();
     let (fixed, adaptive) = medians.split_at(medians.len() - 1);
-    let best = (0..fixed.len())
-        .max_by(|a, b| fixed[*a].total_cmp(&fixed[*b]))
-        .unwrap_or(0);
+    let best = (0..fixed.len()).max_by(|a, b| fixed[*a].total_cmp(&fixed[*b])).unwrap_or(0);
     let pure = fixed[0].max(fixed[fixed.len() - 1]);
     let all: Vec<String> = fixed.iter().map(|rate| format!("{rate:.0}")).collect();
     println!(

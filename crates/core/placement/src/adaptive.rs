@@ -163,11 +163,7 @@ impl RunningEpoch {
     fn lesser(&self) -> Option<Side> {
         let fraction = self.decision.fraction;
         let both = self.decision.probe && fraction > 0.0 && fraction < 1.0;
-        both.then_some(if fraction < 0.5 {
-            Side::Rest
-        } else {
-            Side::First
-        })
+        both.then_some(if fraction < 0.5 { Side::Rest } else { Side::First })
     }
 }
 
@@ -178,9 +174,7 @@ impl AdaptiveScheduler {
         Self {
             opened: clock.now(),
             clock,
-            balances: (targets.start..last)
-                .map(|first| Balance::new(first..targets.end))
-                .collect(),
+            balances: (targets.start..last).map(|first| Balance::new(first..targets.end)).collect(),
             mean_bytes: 0.0,
             chunk_bytes: 1,
         }
@@ -190,11 +184,7 @@ impl AdaptiveScheduler {
     /// different size starts a new measurement.
     pub(crate) fn expect(&mut self, bytes: usize) {
         let bytes = bytes as f64;
-        let weight = if self.mean_bytes > 0.0 {
-            MEAN_WEIGHT
-        } else {
-            1.0
-        };
+        let weight = if self.mean_bytes > 0.0 { MEAN_WEIGHT } else { 1.0 };
         self.mean_bytes += weight * (bytes - self.mean_bytes);
         let counts_as = self.chunk_bytes as f64;
         if self.mean_bytes > 2.0 * counts_as || self.mean_bytes < counts_as / 2.0 {
@@ -209,10 +199,7 @@ impl AdaptiveScheduler {
 
     /// The part of the bytes that is for other targets than the first.
     pub(crate) fn fraction(&self) -> f64 {
-        let epoch = self
-            .balances
-            .first()
-            .and_then(|balance| balance.epoch.as_ref());
+        let epoch = self.balances.first().and_then(|balance| balance.epoch.as_ref());
         epoch.map_or(0.0, |epoch| epoch.decision.fraction)
     }
 
@@ -366,16 +353,11 @@ impl Balance {
         if self.epoch.is_some() || self.is_one_sided(states) {
             return None;
         }
-        let depth: usize = (self.of(states, Side::Rest).iter())
-            .map(|state| state.depth)
-            .sum();
+        let depth: usize = (self.of(states, Side::Rest).iter()).map(|state| state.depth).sum();
         let at_once = (PART_BYTES / chunk_bytes).min(depth.max(1) as u64).max(2);
         let part_bytes = at_once * chunk_bytes;
         let bytes = self.bytes.max(EPOCH_PARTS * part_bytes);
-        let work = Work {
-            bytes,
-            chunk_bytes: part_bytes,
-        };
+        let work = Work { bytes, chunk_bytes: part_bytes };
         let since = now.saturating_duration_since(opened);
         let decision = self.controller.decide(since, work);
         if !decision.probe {
@@ -439,16 +421,11 @@ impl Balance {
             return;
         };
         // One odd epoch, however long, does not make a device that comes back a slow one.
-        if states[self.targets.clone()]
-            .iter()
-            .any(|state| state.is_silent)
-        {
+        if states[self.targets.clone()].iter().any(|state| state.is_silent) {
             return;
         }
         let done = |side: Side| -> u64 {
-            (self.places(side))
-                .map(|place| states[place].chunks - epoch.states[place].chunks)
-                .sum()
+            (self.places(side)).map(|place| states[place].chunks - epoch.states[place].chunks).sum()
         };
         if done(Side::First) + done(Side::Rest) < EPOCH_CHUNKS {
             return;
@@ -517,9 +494,8 @@ impl Balance {
             let busy = (to.busy - from.busy).saturating_sub(std::mem::take(known));
             return SideSample { bytes, busy };
         }
-        let silence = to
-            .silent_since
-            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        let silence =
+            to.silent_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         let busy = silence.saturating_sub(*known);
         *known += busy;
         SideSample { bytes, busy }

@@ -39,20 +39,12 @@ impl Checksum {
 impl Chunk {
     /// A chunk whose result may be as long as the executor's buffers are.
     pub fn new(label: u64, source: impl Into<Source>) -> Self {
-        Self {
-            label,
-            source: source.into(),
-            destination_bytes: usize::MAX,
-            checksum: None,
-        }
+        Self { label, source: source.into(), destination_bytes: usize::MAX, checksum: None }
     }
 
     /// Sets the maximum length of the result.
     pub fn destination_bytes(self, destination_bytes: usize) -> Self {
-        Self {
-            destination_bytes,
-            ..self
-        }
+        Self { destination_bytes, ..self }
     }
 }
 

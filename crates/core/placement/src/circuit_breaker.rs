@@ -42,17 +42,9 @@ pub struct CircuitBreaker {
 impl CircuitBreaker {
     /// Creates a closed circuit breaker.
     pub fn new(retry: Retry) -> Self {
-        let retry = Retry {
-            first: retry.first.min(PAUSE_MAX),
-            longest: retry.longest.min(PAUSE_MAX),
-        };
-        Self {
-            retry,
-            circuit: Circuit::Closed,
-            pause: retry.first,
-            failures: 0,
-            done: 0,
-        }
+        let retry =
+            Retry { first: retry.first.min(PAUSE_MAX), longest: retry.longest.min(PAUSE_MAX) };
+        Self { retry, circuit: Circuit::Closed, pause: retry.first, failures: 0, done: 0 }
     }
 
     /// Returns how many jobs the device may have in flight, at most `depth`.

@@ -142,9 +142,7 @@ impl Executor {
     /// length that [`Setup`] sets.
     pub fn chunk_bytes(&self) -> usize {
         let first = (self.setup.first_chunk_bytes).map(|first| first.min(self.setup.source_bytes));
-        (self.sizer.as_ref().map(ChunkSizer::bytes))
-            .or(first)
-            .unwrap_or(self.setup.source_bytes)
+        (self.sizer.as_ref().map(ChunkSizer::bytes)).or(first).unwrap_or(self.setup.source_bytes)
     }
 
     /// Wraps the caller's memory as a source without a copy: it is registered with the first device that
@@ -155,9 +153,7 @@ impl Executor {
 
     /// The first device that takes only its own memory.
     pub(crate) fn registrar(&self) -> Option<Arc<dyn Device>> {
-        self.lanes
-            .registered()
-            .map(|lane| Arc::clone(lane.device()))
+        self.lanes.registered().map(|lane| Arc::clone(lane.device()))
     }
 
     /// Returns the pool that the buffers for sources come from.
@@ -296,19 +292,13 @@ impl Executor {
             let report = self.lanes.get(device).map(Lane::report);
             let name = |setup: &DeviceSetup| setup.device.info().name.clone();
             report.unwrap_or_else(|| TargetReport {
-                device: self
-                    .setup
-                    .devices
-                    .get(device.index() - 1)
-                    .map_or_else(String::new, name),
+                device: self.setup.devices.get(device.index() - 1).map_or_else(String::new, name),
                 ..TargetReport::default()
             })
         });
         let (decisions, decisions_left_out) = self.log.decisions();
         let elapsed = (self.first_push.zip(self.last_done))
-            .map_or(Duration::ZERO, |(first, last)| {
-                last.saturating_duration_since(first)
-            });
+            .map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first));
         Report {
             elapsed_ns: elapsed.as_nanos() as u64,
             cpu: self.lanes.get(Target::Cpu).map(Lane::report),

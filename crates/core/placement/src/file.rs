@@ -72,10 +72,7 @@ impl PlacementFile {
     /// # Errors
     /// The first that is wrong, under the name `file`.
     pub fn new(file: &str, rules: Vec<Rule>) -> Result<Self, Error> {
-        let all = Self {
-            schema: SCHEMA.into(),
-            rules,
-        };
+        let all = Self { schema: SCHEMA.into(), rules };
         all.check().map_err(|error| error.within(file))?;
         Ok(all)
     }
@@ -125,18 +122,11 @@ impl PlacementFile {
     fn check(&self) -> Result<(), Error> {
         if self.rules.len() > RULES_MAX {
             let problem = format!("{} rules", self.rules.len());
-            return Err(Error::of_key(
-                "rule",
-                problem,
-                format!("at most {RULES_MAX}"),
-            ));
+            return Err(Error::of_key("rule", problem, format!("at most {RULES_MAX}")));
         }
         for (index, rule) in self.rules.iter().enumerate() {
             let key = |key: &str| format!("rule.{index}.{key}");
-            rule.check().map_err(|error| Error {
-                key: key(&error.key),
-                ..error
-            })?;
+            rule.check().map_err(|error| Error { key: key(&error.key), ..error })?;
             let earlier = &self.rules[..index];
             if let Some(other) = earlier.iter().position(|other| other.overlaps(rule)) {
                 let problem = format!("rule.{other} speaks of the same sizes of it");
@@ -223,9 +213,7 @@ mod tests {
 
     fn refused(rules: &str) -> String {
         let text = format!("schema = \"placement/1\"\n{rules}");
-        PlacementFile::parse("p.toml", &text)
-            .unwrap_err()
-            .to_string()
+        PlacementFile::parse("p.toml", &text).unwrap_err().to_string()
     }
 
     #[test]
@@ -261,24 +249,15 @@ mod tests {
                 "[[rule]]\noperation = \"zip\"\nplacement = \"cpu\"",
                 "rule.0.operation: nothing is called \"zip\"",
             ),
-            (
-                "[[rule]]\noperation = \"copy\"\nplacement = \"split:101\"",
-                "rule.0.placement",
-            ),
-            (
-                "[[rule]]\noperation = \"copy\"\nplacement = \"device\"",
-                "rule.0.device: missing",
-            ),
+            ("[[rule]]\noperation = \"copy\"\nplacement = \"split:101\"", "rule.0.placement"),
+            ("[[rule]]\noperation = \"copy\"\nplacement = \"device\"", "rule.0.device: missing"),
             (
                 "[[rule]]\noperation = \"copy\"\nplacement = \"device\"\ndevice = \"a\\nb\"",
                 "control characters",
             ),
             (&format!("{rule}chunk_bytes = 1"), "from 1024 to 67108864"),
             (&format!("{rule}chunk_bytes = -1"), "chunk_bytes"),
-            (
-                &format!("{rule}from_bytes = 9\nbelow_bytes = 9"),
-                "not above",
-            ),
+            (&format!("{rule}from_bytes = 9\nbelow_bytes = 9"), "not above"),
             (&format!("{rule}completion = \"event\""), "completion"),
             (&format!("{rule}{rule}"), "rule.1.from_bytes: rule.0"),
         ] {

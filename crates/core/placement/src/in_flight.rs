@@ -212,14 +212,12 @@ impl InFlight {
 
     /// Returns the first chunk that only one of such devices has, with the device.
     pub(crate) fn first_on(&self, is_such: impl Fn(Target) -> bool) -> Option<(u64, Target)> {
-        self.chunks
-            .iter()
-            .find_map(|(place, chunk)| match chunk.state {
-                ChunkState::Running(target, Some(_)) if target.is_device() && is_such(target) => {
-                    Some((place, target))
-                }
-                _ => None,
-            })
+        self.chunks.iter().find_map(|(place, chunk)| match chunk.state {
+            ChunkState::Running(target, Some(_)) if target.is_device() && is_such(target) => {
+                Some((place, target))
+            }
+            _ => None,
+        })
     }
 
     /// Begins to run a chunk that a device has on the CPU as well: its source.
@@ -355,11 +353,7 @@ impl InFlight {
         let kept = match std::mem::replace(&mut chunk.state, none) {
             ChunkState::Running(_, kept) => kept,
             ChunkState::RunningOnBoth(device, source) => {
-                let other = if target == device {
-                    Target::Cpu
-                } else {
-                    device
-                };
+                let other = if target == device { Target::Cpu } else { device };
                 self.superseded.insert((other, place));
                 Some(source)
             }

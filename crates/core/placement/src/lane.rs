@@ -88,11 +88,7 @@ impl Lane {
             own,
             bounce,
             results: Pool::plain(config.max_destination_bytes as usize, setup.window()),
-            requirements: MemoryRequirements {
-                kind,
-                id,
-                max_segments,
-            },
+            requirements: MemoryRequirements { kind, id, max_segments },
             device: match target {
                 Target::Cpu => Arc::clone(device),
                 Target::Device(_) => {
@@ -112,10 +108,7 @@ impl Lane {
             longest_gap: Duration::ZERO,
             last_done: None,
             throughput: ThroughputEstimator::default(),
-            tally: TargetReport {
-                device: device.info().name.clone(),
-                ..TargetReport::default()
-            },
+            tally: TargetReport { device: device.info().name.clone(), ..TargetReport::default() },
             bounced: (0, 0),
             config,
         })
@@ -167,11 +160,7 @@ impl Lane {
     pub(crate) fn open(&mut self) -> Result<(), OpenError> {
         let config = self.config.clone();
         let begin = self.clock.now();
-        let action = if self.is_stale {
-            "reconfigured"
-        } else {
-            "opened"
-        };
+        let action = if self.is_stale { "reconfigured" } else { "opened" };
         let lifecycle = match &mut self.context {
             Some(_) if !self.is_stale => return Ok(()),
             Some(context) => {
@@ -249,12 +238,7 @@ impl Lane {
             self.progress = self.clock.now();
         }
         self.outstanding_bytes += source.len() as u64;
-        self.offered.push_back(Job {
-            tag,
-            source,
-            destination,
-            deadline: None,
-        });
+        self.offered.push_back(Job { tag, source, destination, deadline: None });
         Ok(kept)
     }
 
@@ -443,11 +427,7 @@ impl Lane {
             return 0;
         };
         let quarantined = context.quarantined();
-        let timeout = if quarantined > 0 {
-            Duration::ZERO
-        } else {
-            CLOSE
-        };
+        let timeout = if quarantined > 0 { Duration::ZERO } else { CLOSE };
         let closed = context.close(Instant::now() + timeout);
         add(&mut self.tally.lifecycle.end_ns, closed.lifecycle.end_ns);
         self.tally.cpu_time = self.tally.cpu_time.plus(closed.cpu_time);
@@ -544,22 +524,14 @@ fn pools(
     let pool = |bytes: u64, keep| Pool::new(device, bytes as usize, keep, registered);
     let most = config.max_destination_bytes;
     let first = (setup.first_destination_bytes).map_or(most, |first| most.min(first as u64));
-    [
-        pool(first, setup.window()),
-        pool(config.max_source_bytes, config.depth),
-    ]
+    [pool(first, setup.window()), pool(config.max_source_bytes, config.depth)]
 }
 
 /// Returns the id that memory of this device is registered under. It allocates one byte to find
 /// out.
 fn identity(device: &dyn Device) -> Result<DeviceId, OpenError> {
-    let failed = |reason: String| OpenError::Failed {
-        device: device.info().name.clone(),
-        reason,
-    };
+    let failed = |reason: String| OpenError::Failed { device: device.info().name.clone(), reason };
     let region = (device.alloc(1, 1)).map_err(|error| failed(error.to_string()))?;
-    let registration = region
-        .registration()
-        .map(|registration| registration.device);
+    let registration = region.registration().map(|registration| registration.device);
     registration.ok_or_else(|| failed("its memory does not say whose it is".into()))
 }

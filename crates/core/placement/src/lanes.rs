@@ -72,10 +72,7 @@ impl Lanes {
         if setup.policy != Policy::Adaptive {
             let has_rest = matches!(setup.policy, Policy::Split(_)) && setup.policy.uses_cpu();
             let mut is_registered = false;
-            for device in self.places[1..]
-                .iter_mut()
-                .flat_map(|place| &mut place.lane)
-            {
+            for device in self.places[1..].iter_mut().flat_map(|place| &mut place.lane) {
                 if at_once || !has_rest {
                     device.open()?;
                 }
@@ -325,10 +322,7 @@ fn share_memory(
     let mut all = places.iter().flat_map(|place| &place.lane);
     match registered.or_else(|| all.next()) {
         Some(lane) => Ok(source_pool(setup, lane)),
-        None => Err(Error::NoTarget {
-            policy: setup.policy,
-            target: Target::Cpu,
-        }),
+        None => Err(Error::NoTarget { policy: setup.policy, target: Target::Cpu }),
     }
 }
 

@@ -42,11 +42,7 @@ impl Pool {
         keep: usize,
         registered: bool,
     ) -> Arc<Self> {
-        let align = if registered {
-            ALIGN_REGISTERED
-        } else {
-            ALIGN_PLAIN
-        };
+        let align = if registered { ALIGN_REGISTERED } else { ALIGN_PLAIN };
         Self::of(Some(Arc::clone(device)), bytes, align, keep)
     }
 
@@ -61,13 +57,7 @@ impl Pool {
     }
 
     fn of(device: Option<Arc<dyn Device>>, bytes: usize, align: usize, keep: usize) -> Arc<Self> {
-        Arc::new(Self {
-            device,
-            bytes,
-            align,
-            keep,
-            state: Mutex::default(),
-        })
+        Arc::new(Self { device, bytes, align, keep, state: Mutex::default() })
     }
 
     /// Makes as many regions as are kept.
@@ -169,20 +159,12 @@ pub struct Buffer {
 
 impl Buffer {
     pub(crate) fn new(region: Region, pool: &Arc<Pool>) -> Self {
-        Self {
-            len: region.len(),
-            region: Some(region),
-            pool: Some(Arc::clone(pool)),
-        }
+        Self { len: region.len(), region: Some(region), pool: Some(Arc::clone(pool)) }
     }
 
     /// Returns an empty buffer without memory.
     pub(crate) fn none() -> Self {
-        Self {
-            region: None,
-            len: 0,
-            pool: None,
-        }
+        Self { region: None, len: 0, pool: None }
     }
 
     /// Returns the longest length that the buffer can have, in bytes.

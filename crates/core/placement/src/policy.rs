@@ -56,10 +56,7 @@ impl Shares {
             *share = value.abs();
         }
         let count = percent.len();
-        Ok(Self {
-            percent: all,
-            count,
-        })
+        Ok(Self { percent: all, count })
     }
 
     /// The percentage of each device.

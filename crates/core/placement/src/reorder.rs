@@ -13,11 +13,7 @@ pub(crate) struct ReorderBuffer<T> {
 
 impl<T> ReorderBuffer<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self {
-            entries: VecDeque::with_capacity(capacity),
-            first: 0,
-            capacity,
-        }
+        Self { entries: VecDeque::with_capacity(capacity), first: 0, capacity }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -176,10 +176,7 @@ impl Report {
 
 impl TargetReport {
     fn add(&mut self, other: Self) {
-        add(
-            &mut self.lifecycle.discovery_ns,
-            other.lifecycle.discovery_ns,
-        );
+        add(&mut self.lifecycle.discovery_ns, other.lifecycle.discovery_ns);
         add(&mut self.lifecycle.init_ns, other.lifecycle.init_ns);
         add(&mut self.lifecycle.memory_ns, other.lifecycle.memory_ns);
         add(&mut self.lifecycle.end_ns, other.lifecycle.end_ns);
@@ -288,13 +285,7 @@ impl Log {
         {
             last.times += 1;
         } else if self.events.len() < EVENTS_MAX {
-            self.events.push(Event {
-                at_ns,
-                target,
-                kind,
-                message,
-                times: 1,
-            });
+            self.events.push(Event { at_ns, target, kind, message, times: 1 });
         } else {
             self.events_left_out += 1;
         }

@@ -76,12 +76,7 @@ impl DeviceSetup {
     /// Returns the setup of a device with its preferred variant at the default level, and eight jobs in
     /// flight.
     pub fn new(device: Arc<dyn Device>) -> Self {
-        Self {
-            device,
-            variant: "auto".into(),
-            level: None,
-            depth: 8,
-        }
+        Self { device, variant: "auto".into(), level: None, depth: 8 }
     }
 }
 
@@ -98,10 +93,7 @@ pub struct Retry {
 impl Default for Retry {
     /// A tenth of a second at first, half a minute at most.
     fn default() -> Self {
-        Self {
-            first: Duration::from_millis(100),
-            longest: Duration::from_secs(30),
-        }
+        Self { first: Duration::from_millis(100), longest: Duration::from_secs(30) }
     }
 }
 
@@ -137,11 +129,7 @@ impl Setup {
             .sum::<usize>();
         let depth = usize::from(uses_cpu) * cpu + usize::from(uses_device) * devices;
         let are_several = uses_device && (uses_cpu || self.devices.len() > 1);
-        let usual = if are_several {
-            depth * 2
-        } else {
-            depth + depth.div_ceil(2)
-        };
+        let usual = if are_several { depth * 2 } else { depth + depth.div_ceil(2) };
         let verified = match self.verify != Verify::None && uses_device {
             true => cpu,
             false => 0,
@@ -158,14 +146,8 @@ impl Setup {
         match policy {
             Policy::Split(shares) if policy.uses_device() && shares.percent().len() != count => {
                 match count {
-                    0 => Err(Error::NoTarget {
-                        policy,
-                        target: Target::Device(0),
-                    }),
-                    _ => Err(Error::Shares {
-                        policy,
-                        devices: count,
-                    }),
+                    0 => Err(Error::NoTarget { policy, target: Target::Device(0) }),
+                    _ => Err(Error::Shares { policy, devices: count }),
                 }
             }
             _ => Ok(()),
@@ -207,10 +189,7 @@ fn depth_of(device: Option<&Arc<dyn Device>>, setup: &Setup, asked: usize) -> us
 /// operation. Neither the chunk nor its result is longer.
 pub fn chunk_bytes(device: &dyn Device, operation: Operation, asked: usize) -> Option<usize> {
     let capability = device.capabilities().get(operation)?;
-    let (source, result) = (
-        capability.max_source_bytes,
-        capability.max_destination_bytes,
-    );
+    let (source, result) = (capability.max_source_bytes, capability.max_destination_bytes);
     let longest = operation.uncompressed_bytes_max(source, result, 1.0);
     Some(asked.min(usize::try_from(longest).unwrap_or(usize::MAX)))
 }

@@ -26,11 +26,7 @@ impl WeightedSplit {
         for (fraction, percent) in fractions[1..].iter_mut().zip(shares.percent()) {
             *fraction = percent / 100.0;
         }
-        Self {
-            count: 1 + shares.percent().len(),
-            fractions,
-            behind: [0.0; TARGETS_MAX],
-        }
+        Self { count: 1 + shares.percent().len(), fractions, behind: [0.0; TARGETS_MAX] }
     }
 
     /// Returns the target of the next chunk, which has `bytes` bytes.

@@ -352,10 +352,8 @@ impl Threads {
             if let Some(error) = &self.failure {
                 return Err(error.clone());
             }
-            let mut set = [
-                PollFd::new(&input, PollFlags::IN),
-                PollFd::new(&self.ready, PollFlags::IN),
-            ];
+            let mut set =
+                [PollFd::new(&input, PollFlags::IN), PollFd::new(&self.ready, PollFlags::IN)];
             match rustix::event::poll(&mut set, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(Error::Wait(error.to_string())),
@@ -371,11 +369,7 @@ impl Threads {
         }
         let (decisions, decisions_left_out) =
             (self.sizing.take()).map_or_else(Default::default, |sizing| sizing.log.decisions());
-        let mut all = Report {
-            decisions,
-            decisions_left_out,
-            ..Report::default()
-        };
+        let mut all = Report { decisions, decisions_left_out, ..Report::default() };
         for worker in self.workers.drain(..) {
             if let Ok(report) = worker.thread.join() {
                 all.add(report);
@@ -421,11 +415,7 @@ impl Worker {
         };
         let thread = std::thread::Builder::new().name("submitter".into());
         let thread = (thread.spawn(run)).map_err(|error| Error::Thread(error.to_string()))?;
-        Ok(Self {
-            chunks: Some(chunks),
-            come,
-            thread,
-        })
+        Ok(Self { chunks: Some(chunks), come, thread })
     }
 }
 
@@ -443,10 +433,7 @@ fn submit(
             rest(come);
             match chunks.try_recv() {
                 Ok((number, chunk)) => {
-                    let chunk = Chunk {
-                        label: number,
-                        ..chunk
-                    };
+                    let chunk = Chunk { label: number, ..chunk };
                     // There is room.
                     let _ = executor.push(chunk);
                 }

@@ -88,10 +88,7 @@ impl Verifier {
             // A device that errs regularly is not to be in step with it.
             random: Random::new(now.map_or(0, |now| now.as_nanos() as u64)),
             devices: [Record::default(); TARGETS_MAX],
-            report: Verification {
-                verify: setup.verify,
-                ..Verification::default()
-            },
+            report: Verification { verify: setup.verify, ..Verification::default() },
         })
     }
 
@@ -216,9 +213,7 @@ impl Verifier {
                 continue;
             };
             let source = match self.is_inverse {
-                true => (pending.destination)
-                    .slice(0..pending.output.written)
-                    .into(),
+                true => (pending.destination).slice(0..pending.output.written).into(),
                 false => pending.source.clone(),
             };
             self.pending.insert(place, pending);
@@ -244,10 +239,7 @@ impl Verifier {
     /// Returns the counts of verified results so far, and the CPU time that verifying took.
     pub(crate) fn report(&self) -> Verification {
         let cpu_time = self.lane.as_ref().map(|lane| lane.report().cpu_time);
-        Verification {
-            cpu_time: cpu_time.unwrap_or_default(),
-            ..self.report.clone()
-        }
+        Verification { cpu_time: cpu_time.unwrap_or_default(), ..self.report.clone() }
     }
 }
 
@@ -300,10 +292,7 @@ impl PendingAnswer {
 
 /// Makes the CPU lane that verifies results of `setup`'s operation: by undoing it, or by doing it again.
 fn lane(setup: &Setup) -> Result<Lane, Error> {
-    let mut own = Setup {
-        window: Some(setup.cpu_depth),
-        ..setup.clone()
-    };
+    let mut own = Setup { window: Some(setup.cpu_depth), ..setup.clone() };
     if let Some(inverse) = setup.operation.operation.undone_by() {
         own.operation = OperationConfig::new(inverse);
         own.source_bytes = setup.destination_bytes;

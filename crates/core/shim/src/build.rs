@@ -54,14 +54,7 @@ impl Shim<'_> {
             let name = source.file_name().expect("a file").to_string_lossy();
             write!(files, "({name:?}, include_str!({source:?})), ").expect("it is a string");
         }
-        let Self {
-            title,
-            name,
-            package,
-            oldest,
-            debian,
-            flags,
-        } = self;
+        let Self { title, name, package, oldest, debian, flags } = self;
         let text = format!(
             "::overside_shim::Description {{ title: {title:?}, name: {name:?}, package: {package:?}, \
              oldest: {oldest:?}, debian: {debian:?}, flags: &{flags:?}, files: &[{files}], \
@@ -88,9 +81,7 @@ impl Shim<'_> {
     fn watch(&self) {
         println!("cargo:rerun-if-env-changed=PKG_CONFIG");
         println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
-        let output = compiler::pkg_config()
-            .args(["--variable", "pc_path", "pkg-config"])
-            .output();
+        let output = compiler::pkg_config().args(["--variable", "pc_path", "pkg-config"]).output();
         let text = output.map_or_else(
             |_| String::new(),
             |output| String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -43,9 +43,8 @@ pub(crate) fn arguments(
 ) -> io::Result<Command> {
     let libraries = flags_for("--libs", package)?;
     let directories = libraries.iter().filter_map(|flag| flag.strip_prefix("-L"));
-    let found: Vec<String> = directories
-        .map(|directory| format!("-Wl,-rpath,{directory}"))
-        .collect();
+    let found: Vec<String> =
+        directories.map(|directory| format!("-Wl,-rpath,{directory}")).collect();
     compiler
         .args(["-shared", "-fPIC", "-fvisibility=hidden"])
         .args(["-Wall", "-Wextra", "-std=gnu11", "-O2"])

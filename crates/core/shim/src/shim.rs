@@ -175,12 +175,7 @@ impl Shim {
 
     /// Returns the error that this shim cannot be loaded, with `reason` as the loader's message.
     pub fn unloadable(&self, reason: String) -> Unavailable {
-        Unavailable::Load {
-            title: self.0.title,
-            name: self.0.name,
-            debian: self.0.debian,
-            reason,
-        }
+        Unavailable::Load { title: self.0.title, name: self.0.name, debian: self.0.debian, reason }
     }
 
     /// Compiles the shim with this machine's library: for all users if root does it, otherwise for this user.
@@ -227,10 +222,7 @@ impl Shim {
         let output = compiler.and_then(|mut compiler| compiler.output());
         let output = output.map_err(|error| CompileError::Program { program, error })?;
         if !output.status.success() {
-            return Err(CompileError::Compiler {
-                title: self.0.title,
-                output: text_of(&output),
-            });
+            return Err(CompileError::Compiler { title: self.0.title, output: text_of(&output) });
         }
         // SAFETY: as `new` was promised.
         let opened = unsafe { open_file(library) };
@@ -242,10 +234,7 @@ impl Shim {
         let oldest = format!("{} >= {}", self.0.package, self.0.oldest);
         let ask = |arguments: [&str; 2]| {
             let output = compiler::pkg_config().args(arguments).output();
-            output.map_err(|error| CompileError::Program {
-                program: "pkg-config".into(),
-                error,
-            })
+            output.map_err(|error| CompileError::Program { program: "pkg-config".into(), error })
         };
         let output = ask(["--print-errors", &oldest])?;
         if !output.status.success() {
@@ -265,12 +254,10 @@ impl Shim {
         let me = rustix::process::geteuid().as_raw();
         let own = own_directory();
         let directories = own.into_iter().chain(iter::once(PathBuf::from(SYSTEM)));
-        directories
-            .map(|directory| directory.join(self.file_name()))
-            .find(|path| {
-                fs::metadata(path)
-                    .is_ok_and(|about| [0, me].contains(&about.uid()) && about.mode() & 0o022 == 0)
-            })
+        directories.map(|directory| directory.join(self.file_name())).find(|path| {
+            fs::metadata(path)
+                .is_ok_and(|about| [0, me].contains(&about.uid()) && about.mode() & 0o022 == 0)
+        })
     }
 
     /// Another Overside's shim has another name, if it is another shim.
@@ -284,11 +271,7 @@ impl Shim {
 /// Returns the directory of this user's shims: [`DIRECTORY`], or else `overside` below
 /// `$XDG_DATA_HOME` or `$HOME/.local/share`. `None` if no variable has an absolute path.
 fn own_directory() -> Option<PathBuf> {
-    let absolute = |name| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
     absolute(DIRECTORY).or_else(|| Some(data?.join("overside")))
 }

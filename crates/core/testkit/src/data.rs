@@ -61,10 +61,7 @@ pub fn sources() -> Vec<u8> {
         }
     }
     files.sort();
-    let all: Vec<u8> = files
-        .iter()
-        .flat_map(|file| fs::read(file).unwrap_or_default())
-        .collect();
+    let all: Vec<u8> = files.iter().flat_map(|file| fs::read(file).unwrap_or_default()).collect();
     assert!(all.len() > 50_000, "a checkout has sources");
     all
 }

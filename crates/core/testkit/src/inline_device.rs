@@ -137,10 +137,8 @@ impl Device for InlineDevice {
     }
 
     fn registration(&self) -> Option<Registration> {
-        (self.0.options.memory == MemoryKind::Registered).then(|| Registration {
-            device: self.0.id,
-            handle: Arc::new(()),
-        })
+        (self.0.options.memory == MemoryKind::Registered)
+            .then(|| Registration { device: self.0.id, handle: Arc::new(()) })
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

@@ -150,12 +150,7 @@ mod tests {
     use super::{Event, Record, check};
 
     fn record((called, returned): (u64, u64), event: Event) -> Record {
-        Record {
-            key: 7,
-            called,
-            returned,
-            event,
-        }
+        Record { key: 7, called, returned, event }
     }
 
     #[test]
@@ -171,71 +166,29 @@ mod tests {
             (vec![set((1, 2), 5), get((3, 4), Some(5))], true),
             (vec![set((1, 2), 5), get((3, 4), None)], false),
             // During a write both values can be seen, but not the new one before the old one.
-            (
-                vec![set((1, 6), 5), get((2, 3), None), get((4, 5), Some(5))],
-                true,
-            ),
-            (
-                vec![set((1, 6), 5), get((2, 3), Some(5)), get((4, 5), None)],
-                false,
-            ),
+            (vec![set((1, 6), 5), get((2, 3), None), get((4, 5), Some(5))], true),
+            (vec![set((1, 6), 5), get((2, 3), Some(5)), get((4, 5), None)], false),
             // Two that overlap come in either order, and for all alike.
             (
-                vec![
-                    set((1, 4), 5),
-                    set((2, 3), 6),
-                    get((5, 6), Some(5)),
-                    get((7, 8), Some(5)),
-                ],
+                vec![set((1, 4), 5), set((2, 3), 6), get((5, 6), Some(5)), get((7, 8), Some(5))],
                 true,
             ),
             (
-                vec![
-                    set((1, 4), 5),
-                    set((2, 3), 6),
-                    get((5, 6), Some(5)),
-                    get((7, 8), Some(6)),
-                ],
+                vec![set((1, 4), 5), set((2, 3), 6), get((5, 6), Some(5)), get((7, 8), Some(6))],
                 false,
             ),
             (vec![add((1, 4), 5, true), add((2, 3), 6, false)], true),
             (vec![add((1, 4), 5, true), add((2, 3), 6, true)], false),
-            (
-                vec![set((1, 2), 5), delete((3, 6), true), delete((4, 5), false)],
-                true,
-            ),
-            (
-                vec![set((1, 2), 5), delete((3, 6), true), delete((4, 5), true)],
-                false,
-            ),
+            (vec![set((1, 2), 5), delete((3, 6), true), delete((4, 5), false)], true),
+            (vec![set((1, 2), 5), delete((3, 6), true), delete((4, 5), true)], false),
             (vec![swap((1, 4), 5, Some(6)), swap((2, 3), 6, None)], true),
-            (
-                vec![swap((1, 4), 5, Some(6)), swap((2, 3), 6, Some(5))],
-                false,
-            ),
-            (
-                vec![
-                    set((1, 2), 5),
-                    compare((3, 4), Some(5), 6),
-                    get((5, 6), Some(6)),
-                ],
-                true,
-            ),
-            (
-                vec![
-                    set((1, 2), 5),
-                    compare((3, 6), Some(5), 6),
-                    compare((4, 5), Some(5), 7),
-                ],
-                false,
-            ),
+            (vec![swap((1, 4), 5, Some(6)), swap((2, 3), 6, Some(5))], false),
+            (vec![set((1, 2), 5), compare((3, 4), Some(5), 6), get((5, 6), Some(6))], true),
+            (vec![set((1, 2), 5), compare((3, 6), Some(5), 6), compare((4, 5), Some(5), 7)], false),
         ] {
             assert_eq!(check(&history).is_ok(), expected, "{history:?}");
             let mut two_keys = history.clone();
-            two_keys.push(Record {
-                key: 8,
-                ..get((100, 101), None)
-            });
+            two_keys.push(Record { key: 8, ..get((100, 101), None) });
             assert_eq!(check(&two_keys).is_ok(), expected);
         }
     }

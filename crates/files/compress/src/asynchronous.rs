@@ -204,11 +204,7 @@ struct Pool {
 
 impl Pool {
     fn new() -> Self {
-        Self {
-            process: std::process::id(),
-            calls: Mutex::default(),
-            next: OnceLock::new(),
-        }
+        Self { process: std::process::id(), calls: Mutex::default(), next: OnceLock::new() }
     }
 
     /// The pool of this process.

@@ -74,9 +74,7 @@ impl<W: Write> Compressor<W> {
             in_flight_bytes: 0,
             in_flight_bytes_max: 0,
             bytes_in: 0,
-            announced: options
-                .content_bytes
-                .filter(|_| container == Container::Lz4),
+            announced: options.content_bytes.filter(|_| container == Container::Lz4),
             members: 0,
             stored: 0,
             failed: false,
@@ -320,14 +318,8 @@ impl<W: Write> Compressor<W> {
         self.in_flight_bytes -= content.len();
         let compressed = compressed(&piece)?;
         self.stored += u64::from(compressed.is_none());
-        let source = piece
-            .source
-            .segments()
-            .first()
-            .map_or(&[][..], |slice| slice);
-        self.members += self
-            .framing
-            .chunk(&mut self.output, &content, source, compressed)?;
+        let source = piece.source.segments().first().map_or(&[][..], |slice| slice);
+        self.members += self.framing.chunk(&mut self.output, &content, source, compressed)?;
         Ok(true)
     }
 }

@@ -62,11 +62,7 @@ impl Container {
     /// The levels that the CPU's libraries have between them, and the one that is used unasked.
     pub fn levels(self) -> Option<(RangeInclusive<u32>, u32)> {
         let libraries = variants(self.compress());
-        let ranges = || {
-            libraries
-                .iter()
-                .filter_map(|library| library.levels.as_ref())
-        };
+        let ranges = || libraries.iter().filter_map(|library| library.levels.as_ref());
         let (_, default) = ranges().next()?;
         let least = ranges().map(|(range, _)| *range.start()).min()?;
         let most = ranges().map(|(range, _)| *range.end()).max()?;

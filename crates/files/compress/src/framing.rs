@@ -42,10 +42,7 @@ struct Joiner {
 
 impl Joiner {
     fn new() -> Result<Self, Error> {
-        Ok(Self {
-            kernel: DeflateJoiner::new()?,
-            cost: Joining::default(),
-        })
+        Ok(Self { kernel: DeflateJoiner::new()?, cost: Joining::default() })
     }
 
     fn part(&mut self, stream: &[u8], len: usize) -> Result<&[u8], Error> {
@@ -205,19 +202,13 @@ fn begin(kind: &Kind) -> u32 {
 
 fn original(options: &Options) -> Result<GzipOriginal, Error> {
     let name = options.name.clone();
-    if name
-        .as_ref()
-        .is_some_and(|name| name.contains(&0) || name.len() > gzip::MAX_NAME_BYTES)
-    {
+    if name.as_ref().is_some_and(|name| name.contains(&0) || name.len() > gzip::MAX_NAME_BYTES) {
         return Err(Error::Option(format!(
             "a name in a gzip header has no zero byte and at most {} bytes",
             gzip::MAX_NAME_BYTES
         )));
     }
-    Ok(GzipOriginal {
-        name,
-        mtime: options.mtime,
-    })
+    Ok(GzipOriginal { name, mtime: options.mtime })
 }
 
 /// Writes bytes in blocks that store them, with header and trailer.

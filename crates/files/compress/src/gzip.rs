@@ -68,9 +68,9 @@ impl Header {
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, String> {
         match Self::parsed(bytes) {
             Some(result) => result.map(Some),
-            None if bytes.len() >= MAX_HEADER_BYTES => Err(format!(
-                "its header is longer than {MAX_HEADER_BYTES} bytes"
-            )),
+            None if bytes.len() >= MAX_HEADER_BYTES => {
+                Err(format!("its header is longer than {MAX_HEADER_BYTES} bytes"))
+            }
             None => Ok(None),
         }
     }
@@ -112,11 +112,7 @@ impl Header {
             Some(sizes) if !sizes.are_possible(len) => {
                 Err("its header says a length that cannot be".into())
             }
-            sizes => Ok(Self {
-                len,
-                sizes,
-                original: GzipOriginal { name, mtime },
-            }),
+            sizes => Ok(Self { len, sizes, original: GzipOriginal { name, mtime } }),
         })
     }
 }
@@ -129,19 +125,14 @@ impl Sizes {
         };
         // The shortest stream is one empty block of fixed codes.
         deflate >= 2
-            && self
-                .content
-                .is_none_or(|content| u64::from(content) <= deflate * MAX_GROWTH)
+            && self.content.is_none_or(|content| u64::from(content) <= deflate * MAX_GROWTH)
     }
 }
 
 /// Looks for a subfield with lengths (RFC 1952, section 2.3.1.1). Unknown and malformed subfields
 /// are ignored.
 fn sizes_in(extra: &[u8]) -> Option<Sizes> {
-    let mut rest = Rest {
-        bytes: extra,
-        at: 0,
-    };
+    let mut rest = Rest { bytes: extra, at: 0 };
     loop {
         let id = [rest.take(1)?[0], rest.take(1)?[0]];
         let len = rest.u16()?;
@@ -166,10 +157,7 @@ fn sizes_in(extra: &[u8]) -> Option<Sizes> {
 /// CRC-32 and length of the content, from a trailer.
 pub(crate) fn trailer(bytes: [u8; TRAILER_BYTES]) -> (u32, u32) {
     let [c0, c1, c2, c3, l0, l1, l2, l3] = bytes;
-    (
-        u32::from_le_bytes([c0, c1, c2, c3]),
-        u32::from_le_bytes([l0, l1, l2, l3]),
-    )
+    (u32::from_le_bytes([c0, c1, c2, c3]), u32::from_le_bytes([l0, l1, l2, l3]))
 }
 
 /// Header and trailer around a member's DEFLATE stream.
@@ -196,10 +184,7 @@ pub(crate) fn frame(
     };
     let mut header = Vec::with_capacity(64);
     header.extend(MAGIC);
-    header.extend([
-        METHOD_DEFLATE,
-        EXTRA | if name.is_some() { NAME } else { 0 },
-    ]);
+    header.extend([METHOD_DEFLATE, EXTRA | if name.is_some() { NAME } else { 0 }]);
     header.extend(mtime.to_le_bytes());
     header.extend([extra_flags, OS_UNIX]);
     header.extend(12u16.to_le_bytes());

@@ -151,9 +151,7 @@ impl Options {
             None => cores(threads, self.policy, operation)?,
         };
         let operation = OperationConfig {
-            level: self
-                .level
-                .filter(|_| matches!(operation, Operation::Compress(_))),
+            level: self.level.filter(|_| matches!(operation, Operation::Compress(_))),
             ..OperationConfig::new(operation)
         };
         let fits = (MAX_WINDOW_BYTES / (source_bytes + destination_bytes).max(1)).max(2);
@@ -186,10 +184,7 @@ fn cores(threads: usize, policy: Policy, operation: Operation) -> Result<Arc<dyn
         _ => None,
     };
     let operations = [operation].into_iter().chain(inverse);
-    let options = CpuOptions {
-        threads,
-        cores: None,
-    };
+    let options = CpuOptions { threads, cores: None };
     let device = CpuDevice::for_operations(options, operations).map_err(|error| {
         overside_placement::Error::Open(OpenError::Failed {
             device: overside_backend_cpu::NAME.into(),

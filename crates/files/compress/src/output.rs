@@ -13,11 +13,7 @@ pub(crate) struct Output<W> {
 
 impl<W: Write> Output<W> {
     pub(crate) fn new(writer: W, limit: Option<u64>) -> Self {
-        Self {
-            writer,
-            written: 0,
-            limit,
-        }
+        Self { writer, written: 0, limit }
     }
 
     /// Writes all of the parts, at once where the writer can.
@@ -74,9 +70,7 @@ pub(crate) fn read(reader: &mut impl io::Read, room: &mut [u8]) -> Result<usize,
     loop {
         match reader.read(room) {
             Ok(len) if len > room.len() => {
-                return Err(Error::Read(io::Error::other(
-                    "a reader took more than there is",
-                )));
+                return Err(Error::Read(io::Error::other("a reader took more than there is")));
             }
             Ok(len) => return Ok(len),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

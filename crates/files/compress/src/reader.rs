@@ -35,14 +35,8 @@ impl DecompressReader {
                 let _ = sender.send(Err(error));
             }
         };
-        thread::Builder::new()
-            .name("decompress".into())
-            .spawn(run)?;
-        Ok(Self {
-            blocks,
-            block: Vec::new(),
-            at: 0,
-        })
+        thread::Builder::new().name("decompress".into()).spawn(run)?;
+        Ok(Self { blocks, block: Vec::new(), at: 0 })
     }
 }
 

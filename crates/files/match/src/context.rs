@@ -43,13 +43,7 @@ struct HeldRecord {
 impl Surroundings {
     /// `bytes_max`: limit on the bytes that are held back.
     pub(crate) fn new(wanted: Context, bytes_max: usize) -> Self {
-        Self {
-            wanted,
-            held: VecDeque::new(),
-            held_bytes: 0,
-            bytes_max,
-            after: 0,
-        }
+        Self { wanted, held: VecDeque::new(), held_bytes: 0, bytes_max, after: 0 }
     }
 
     /// A record is selected: those before it go out, and those after it are going to.
@@ -99,11 +93,7 @@ impl Surroundings {
                 max_bytes: self.bytes_max,
             });
         }
-        self.held.push_back(HeldRecord {
-            number: record.number,
-            offset: record.offset,
-            value,
-        });
+        self.held.push_back(HeldRecord { number: record.number, offset: record.offset, value });
         Ok(())
     }
 
@@ -123,9 +113,7 @@ impl Surroundings {
             return Ok(());
         }
         let lines = text.strip_suffix(b"\n").unwrap_or(text);
-        let mut begin = memrchr_iter(b'\n', lines)
-            .nth(skipped)
-            .map_or(0, |end| end + 1);
+        let mut begin = memrchr_iter(b'\n', lines).nth(skipped).map_or(0, |end| end + 1);
         let ends = memchr_iter(b'\n', &lines[begin..]).map(|end| begin + end);
         let ends: Vec<usize> = ends.chain([lines.len()]).collect();
         let first = last - ends.len() as u64;

@@ -25,10 +25,7 @@ impl Exact {
             // Matches of bytes, whatever characters they cut.
             .utf8_empty(false);
         let syntax = syntax::Config::new().unicode(false).utf8(false);
-        let regex = Regex::builder()
-            .configure(config)
-            .syntax(syntax)
-            .build_many(patterns);
+        let regex = Regex::builder().configure(config).syntax(syntax).build_many(patterns);
         regex.map(Self).map_err(|error| {
             let pattern = error.pattern().and_then(|id| patterns.get(id.as_usize()));
             let reason = match error.syntax_error() {

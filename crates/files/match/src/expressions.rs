@@ -53,9 +53,6 @@ mod tests {
     fn what_has_a_meaning_loses_it() {
         let mut options = Options::new([r"a.b\(c)|{d}[$]^+*?", "ü"]);
         options.fixed_strings = true;
-        assert_eq!(
-            searched(&options),
-            [r"a\.b\\\(c\)\|\{d\}\[\$\]\^\+\*\?", "ü"]
-        );
+        assert_eq!(searched(&options), [r"a\.b\\\(c\)\|\{d\}\[\$\]\^\+\*\?", "ü"]);
     }
 }

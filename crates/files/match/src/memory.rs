@@ -33,11 +33,7 @@ impl Search {
         let mut stream = Stream::new(self, sink);
         let (mut begin, mut before) = (0, 0);
         while begin < text.len() && !stream.is_over {
-            let mut batch = Batch {
-                offset: Some(begin as u64),
-                before,
-                ..Batch::default()
-            };
+            let mut batch = Batch { offset: Some(begin as u64), before, ..Batch::default() };
             let window = &text[begin..text.len().min(begin + chunk_bytes)];
             let is_last = begin + window.len() == text.len();
             let end = match memrchr(b'\n', window) {

@@ -77,11 +77,7 @@ impl<'a> Rows<'a> {
         let is_wanted = self.stream.search.options.answer == Answer::Records;
         let value = value.filter(|_| is_wanted).map(<[u8]>::to_vec);
         self.separate_bytes += value.as_ref().map_or(0, Vec::len);
-        self.batch.separate.push(SeparateRecord {
-            index: self.batch.records,
-            matches,
-            value,
-        });
+        self.batch.separate.push(SeparateRecord { index: self.batch.records, matches, value });
         self.counted()
     }
 
@@ -95,10 +91,7 @@ impl<'a> Rows<'a> {
 
     /// Sends the gathered rows.
     fn flush(&mut self) -> Result<(), Error> {
-        let next = Batch {
-            before: self.count(),
-            ..Batch::default()
-        };
+        let next = Batch { before: self.count(), ..Batch::default() };
         let batch = std::mem::replace(&mut self.batch, next);
         let filled = std::mem::take(&mut self.filled);
         self.separate_bytes = 0;

@@ -42,10 +42,7 @@ impl Search {
     /// # Errors
     /// [`Error::Operation`], [`Error::Cpu`].
     pub fn new(options: Options) -> Result<Self, Error> {
-        let cpu = Arc::new(CpuDevice::new(CpuOptions {
-            threads: options.threads,
-            cores: None,
-        })?);
+        let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: options.threads, cores: None })?);
         let patterns = expressions::searched(&options);
         if options.scope != MatchScope::Anywhere && !options.fixed_strings {
             // With something around it, what is none may become a regular expression.
@@ -55,15 +52,8 @@ impl Search {
             };
             prepare(&given)?;
         }
-        let mut search = Self {
-            options,
-            patterns,
-            cpu,
-            state: None,
-            exact: None,
-            because: None,
-            alone: None,
-        };
+        let mut search =
+            Self { options, patterns, cpu, state: None, exact: None, because: None, alone: None };
         let prepared = prepare(&search.config(&search.options.engine, MatchKind::Count))?;
         let variant = prepared.variant();
         search.because =
@@ -124,9 +114,7 @@ impl Search {
             false => Some(try_matchers(&self.patterns, sample)?),
         };
         let options = &self.options;
-        let engine = trial
-            .as_ref()
-            .map_or(options.engine.as_str(), |trial| trial.variant);
+        let engine = trial.as_ref().map_or(options.engine.as_str(), |trial| trial.variant);
         let kind = match options.answer {
             Answer::Count | Answer::Any => MatchKind::Count,
             Answer::Records => MatchKind::Bitmap,
@@ -141,12 +129,7 @@ impl Search {
         }
         let mut setup = Setup::new(self.config(engine, kind), options.policy);
         setup.cpu = Some(Arc::clone(&self.cpu));
-        setup.devices = options
-            .devices
-            .iter()
-            .cloned()
-            .map(DeviceSetup::new)
-            .collect();
+        setup.devices = options.devices.iter().cloned().map(DeviceSetup::new).collect();
         setup.source_bytes = chunk;
         setup.destination_bytes = match kind {
             // One bit for each record, and there may be one in each byte.

@@ -235,17 +235,9 @@ impl<'a> Stream<'a> {
                 false => self.hand_out(batch, text, bits),
             };
         }
-        let separate = batch
-            .separate
-            .iter()
-            .filter(|record| record.matches)
-            .count();
+        let separate = batch.separate.iter().filter(|record| record.matches).count();
         let matching = matching + separate as u64;
-        self.tally.selected += if invert {
-            batch.records - matching
-        } else {
-            matching
-        };
+        self.tally.selected += if invert { batch.records - matching } else { matching };
         if let Some(max) = self.search.options.records_max {
             self.tally.selected = self.tally.selected.min(max);
         }
@@ -286,11 +278,7 @@ impl<'a> Stream<'a> {
                 continue;
             }
             let record = SelectedRecord {
-                number: if with_numbers {
-                    batch.before + index
-                } else {
-                    0
-                },
+                number: if with_numbers { batch.before + index } else { 0 },
                 offset: batch.offset.map(|first| first + offset as u64),
                 value,
             };
@@ -332,6 +320,5 @@ impl Drop for Stream<'_> {
 }
 
 fn is_set(bits: &[u8], index: usize) -> bool {
-    bits.get(index / 8)
-        .is_some_and(|byte| byte >> (index % 8) & 1 == 1)
+    bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
 }

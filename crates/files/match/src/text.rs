@@ -147,11 +147,7 @@ impl Lines<'_> {
     }
 
     fn batch(&self) -> Batch {
-        Batch {
-            offset: Some(self.offset),
-            before: self.before,
-            ..Batch::default()
-        }
+        Batch { offset: Some(self.offset), before: self.before, ..Batch::default() }
     }
 
     /// Searches a line that fills `buffer` and is longer.

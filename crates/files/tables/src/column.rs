@@ -32,10 +32,7 @@ pub fn position<'a>(
             meant: overside_config::suggest(column, &names.clone().collect::<Vec<_>>()),
             known: listed(names),
         }),
-        (_, count) => Err(Error::SameColumns {
-            name: column.into(),
-            count,
-        }),
+        (_, count) => Err(Error::SameColumns { name: column.into(), count }),
     }
 }
 

@@ -41,11 +41,7 @@ pub struct CsvOptions {
 
 impl Default for CsvOptions {
     fn default() -> Self {
-        Self {
-            delimiter: b',',
-            types: BTreeMap::new(),
-            is_guessing: true,
-        }
+        Self { delimiter: b',', types: BTreeMap::new(), is_guessing: true }
     }
 }
 
@@ -71,10 +67,7 @@ impl<R: Read> CsvBatches<R> {
         options: &CsvOptions,
     ) -> Result<(Self, SchemaRef, Vec<String>), Error> {
         let mut head = Vec::new();
-        input
-            .by_ref()
-            .take(SAMPLE_BYTES as u64)
-            .read_to_end(&mut head)?;
+        input.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut head)?;
         let is_whole = head.len() < SAMPLE_BYTES;
         // Spreadsheets write a byte order mark before the first name.
         let mark = match head.starts_with(b"\xef\xbb\xbf") {
@@ -82,10 +75,7 @@ impl<R: Read> CsvBatches<R> {
             false => 0,
         };
         let guess = guess(&head[mark..], options, is_whole)?;
-        let text = guess
-            .names
-            .iter()
-            .map(|name| Field::new(name, DataType::Utf8, true));
+        let text = guess.names.iter().map(|name| Field::new(name, DataType::Utf8, true));
         let decoder = ReaderBuilder::new(Arc::new(Schema::new(text.collect::<Vec<_>>())))
             .with_header(true)
             .with_delimiter(options.delimiter)
@@ -125,11 +115,7 @@ impl<R: Read> CsvBatches<R> {
         }
         self.rows += text.num_rows() as u64;
         let options = RecordBatchOptions::new().with_row_count(Some(text.num_rows()));
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(&self.schema),
-            columns,
-            &options,
-        )?)
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>, Error> {
@@ -232,18 +218,12 @@ fn guess(head: &[u8], options: &CsvOptions, is_whole: bool) -> Result<Guess, Err
             match column.forms {
                 // The column has no values, so its type cannot be inferred.
                 None if is_whole && options.is_guessing => Form::Named(DataType::Null),
-                forms => forms
-                    .and_then(|forms| forms.into_iter().next())
-                    .unwrap_or(Form::Text),
+                forms => forms.and_then(|forms| forms.into_iter().next()).unwrap_or(Form::Text),
             }
         }
     };
     let forms = names.iter().zip(columns).map(form).collect();
-    Ok(Guess {
-        names,
-        forms,
-        notes,
-    })
+    Ok(Guess { names, forms, notes })
 }
 
 /// Possible forms of a column, given its values so far.
@@ -264,10 +244,7 @@ impl ColumnGuess {
         let text = String::from_utf8_lossy(value);
         let is_first = self.forms.is_none();
         let forms: Vec<Form> = match self.forms.take() {
-            Some(before) => before
-                .into_iter()
-                .filter_map(|form| form.with(&text))
-                .collect(),
+            Some(before) => before.into_iter().filter_map(|form| form.with(&text)).collect(),
             None => Form::all_of(&text),
         };
         if forms.is_empty() && (!is_first || text.bytes().all(|byte| byte.is_ascii_digit())) {

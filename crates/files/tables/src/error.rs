@@ -115,11 +115,7 @@ impl From<ArrowError> for Error {
 impl Error {
     /// Makes an error from a format library's message, in one line.
     pub(crate) fn format(error: impl std::fmt::Display) -> Self {
-        let words: Vec<_> = error
-            .to_string()
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
+        let words: Vec<_> = error.to_string().split_whitespace().map(str::to_owned).collect();
         Self::Format(words.join(" "))
     }
 }

@@ -40,10 +40,7 @@ impl Default for BufferPool {
 impl BufferPool {
     /// Makes a pool that keeps up to `free_bytes_max` free bytes; further ones are returned to the system.
     pub fn new(free_bytes_max: usize) -> Self {
-        Self {
-            free: Mutex::default(),
-            free_bytes_max,
-        }
+        Self { free: Mutex::default(), free_bytes_max }
     }
 
     /// At least `len` bytes, whatever they are, at most four times as many.
@@ -70,10 +67,7 @@ impl BufferPool {
 
     /// The first `len` bytes of a region as a buffer; the region comes back with its last slice.
     pub fn lend(self: &Arc<Self>, region: Region, len: usize) -> Buffer {
-        let lent = Lent {
-            region: Some(region),
-            home: Arc::clone(self),
-        };
+        let lent = Lent { region: Some(region), home: Arc::clone(self) };
         Buffer::from(Bytes::from_owner(lent)).slice_with_length(0, len)
     }
 }
@@ -111,10 +105,7 @@ pub(crate) struct HeldBytes {
 
 impl HeldBytes {
     pub(crate) fn new(all: &Arc<AtomicUsize>) -> Self {
-        Self {
-            all: Arc::clone(all),
-            own: 0,
-        }
+        Self { all: Arc::clone(all), own: 0 }
     }
 
     /// Adds some, and returns the bytes of all holders.
@@ -146,10 +137,7 @@ pub struct RowGroupMemory {
 impl RowGroupMemory {
     /// Row groups may have so many bytes together, as Arrow has them in memory.
     pub fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self {
-            bytes: Arc::default(),
-            bytes_max,
-        })
+        Arc::new(Self { bytes: Arc::default(), bytes_max })
     }
 
     /// `true` if the row groups have more than half of the memory, and this one of `own` bytes a file's share of that.
@@ -176,11 +164,7 @@ pub struct Growing {
 impl Growing {
     /// Without any.
     pub fn new(memory: &Arc<BufferPool>) -> Self {
-        Self {
-            memory: Arc::clone(memory),
-            region: None,
-            len: 0,
-        }
+        Self { memory: Arc::clone(memory), region: None, len: 0 }
     }
 
     /// Returns the number of bytes appended so far.
@@ -287,10 +271,7 @@ mod tests {
     fn classes_hold_what_they_are_for() {
         for len in [0, 1, 63, 64, 65, 1000, 4096, 5000, 1 << 20, (1 << 20) + 1] {
             let class = size_class(len);
-            assert!(
-                class >= len && class <= len + len / 4 + 64,
-                "{len}: {class}"
-            );
+            assert!(class >= len && class <= len + len / 4 + 64, "{len}: {class}");
         }
     }
 }

@@ -131,11 +131,7 @@ impl Opened {
         let only = Columns::Only(roots);
         let file = Positioned::new(file.try_clone()?);
         for batch in self.reader(file, &microseconds, &only, &[], BATCH_ROWS)? {
-            if batch?
-                .columns()
-                .iter()
-                .any(|column| is_late(column.to_data()))
-            {
+            if batch?.columns().iter().any(|column| is_late(column.to_data())) {
                 tracing::warn!("times in INT96 are read as microseconds: nanoseconds end in 2262");
                 self.declared = logical::declared(&microseconds, parquet);
                 self.decoded = microseconds;
@@ -231,11 +227,8 @@ impl Opened {
             }
             _ => Decoding::Here(reader(columns, BATCH_ROWS)?),
         };
-        let batches = ParquetBatches {
-            decoding,
-            schema: SchemaRef::clone(&schema),
-            pending: Vec::new(),
-        };
+        let batches =
+            ParquetBatches { decoding, schema: SchemaRef::clone(&schema), pending: Vec::new() };
         Ok((batches, schema))
     }
 
@@ -313,8 +306,7 @@ impl Iterator for ParquetBatches {
         let mut batch = batch;
         while batch.num_rows() > 1 && strings::bytes(&batch) > strings::BATCH_BYTES_MAX {
             let half = batch.num_rows() / 2;
-            self.pending
-                .push(batch.slice(half, batch.num_rows() - half));
+            self.pending.push(batch.slice(half, batch.num_rows() - half));
             batch = batch.slice(0, half);
         }
         Some(strings::as_written(&batch, &self.schema))

@@ -28,18 +28,14 @@ const NAMED_MAX: usize = 3;
 
 /// Returns the error for a schema that differs from the expected one.
 pub(crate) fn schema_change(expected: &Schema, found: &Schema) -> Error {
-    Error::SchemaChange {
-        difference: schema_difference(expected, found),
-    }
+    Error::SchemaChange { difference: schema_difference(expected, found) }
 }
 
 /// Returns the differences of two schemas in one line.
 pub fn schema_difference(expected: &Schema, found: &Schema) -> String {
     let [before, now] = [expected, found].map(|schema| -> HashMap<&str, &DataType> {
         let fields = schema.fields().iter();
-        fields
-            .map(|field| (field.name().as_str(), field.data_type()))
-            .collect()
+        fields.map(|field| (field.name().as_str(), field.data_type())).collect()
     });
     let mut all = Vec::new();
     for field in expected.fields() {

@@ -115,14 +115,10 @@ impl Storage {
                 .zip(&columns)
                 .map(|(name, column)| Field::new(name, column.data_type().clone(), true));
             let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-            return Ok(RecordBatch::try_new_with_options(
-                schema, columns, &options,
-            )?);
+            return Ok(RecordBatch::try_new_with_options(schema, columns, &options)?);
         }
         let stored = SchemaRef::clone(&self.stored);
-        Ok(RecordBatch::try_new_with_options(
-            stored, columns, &options,
-        )?)
+        Ok(RecordBatch::try_new_with_options(stored, columns, &options)?)
     }
     /// Converts the column in that place to its stored type.
     ///

@@ -96,10 +96,7 @@ impl<'a> Table<'a> {
         guarded(|| {
             let cpu_ns = Arc::default();
             let (batches, schema) = parquet::open(file, options, choose, &cpu_ns)?;
-            Ok(Self {
-                cpu_ns,
-                ..Self::new(&schema, batches)
-            })
+            Ok(Self { cpu_ns, ..Self::new(&schema, batches) })
         })
     }
 
@@ -111,10 +108,7 @@ impl<'a> Table<'a> {
     pub fn csv(input: impl Read + 'a, options: CsvOptions) -> Result<Self, Error> {
         guarded(|| {
             let (batches, schema, notes) = CsvBatches::open(input, &options)?;
-            Ok(Self {
-                notes,
-                ..Self::new(&schema, batches)
-            })
+            Ok(Self { notes, ..Self::new(&schema, batches) })
         })
     }
 

@@ -49,12 +49,7 @@ const fn row(
     parquet: Answer,
     csv: Answer,
 ) -> TypeRow {
-    TypeRow {
-        name,
-        has,
-        parquet,
-        csv,
-    }
+    TypeRow { name, has, parquet, csv }
 }
 
 /// The types, in the order in which rows are looked up.
@@ -203,8 +198,5 @@ fn without_negative_scale(kind: &DataType) -> Result<Option<DataType>, &'static 
 /// `true` for text and binary with offsets, whose dictionaries Parquet's writer takes as they are. It mixes up the
 /// values of a dictionary of `fixed_size_binary`, and panics at one of views.
 fn is_bytes(kind: &DataType) -> bool {
-    matches!(
-        kind,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary
-    )
+    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary)
 }

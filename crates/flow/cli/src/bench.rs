@@ -34,12 +34,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "TABLE")]
     table: OsString,
     /// The column that decides [default: none; the table is unpacked and packed again]
-    #[arg(
-        long,
-        value_name = "COLUMN",
-        allow_hyphen_values = true,
-        requires = "method"
-    )]
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true, requires = "method")]
     key: Option<String>,
     #[command(flatten)]
     method: MethodArguments,
@@ -115,16 +110,11 @@ impl From<Error> for Failure {
 
 impl Arguments {
     fn measure(&self) -> Result<Measured, Failure> {
-        let key = (self.key.as_ref())
-            .map(|column| self.method.key(column))
-            .transpose()?;
+        let key = (self.key.as_ref()).map(|column| self.method.key(column)).transpose()?;
         let device = RefCell::new(None);
         // Results are computed by the pass that is not measured.
         let open = |name: &str, threads| {
-            let options = Options {
-                threads,
-                ..Options::default()
-            };
+            let options = Options { threads, ..Options::default() };
             let opened = overside_backends::open(name, &options)?;
             *device.borrow_mut() = Some(opened.info().clone());
             Ok(vec![opened])
@@ -145,11 +135,7 @@ impl Arguments {
         let options = BenchOptions {
             key,
             algorithm: self.algorithm,
-            pack: PackOptions {
-                codec: self.codec,
-                outer: self.outer,
-                ..PackOptions::default()
-            },
+            pack: PackOptions { codec: self.codec, outer: self.outer, ..PackOptions::default() },
         };
         let mut bench = Bench::new(&schema, batches, options, &pool)?;
         let first = bench.pass()?;
@@ -157,9 +143,7 @@ impl Arguments {
         if let Some(device) = &device {
             self.takes_part(&first, &device.name)?;
         }
-        let passes = (0..self.passes)
-            .map(|_| bench.pass())
-            .collect::<Result<_, _>>()?;
+        let passes = (0..self.passes).map(|_| bench.pass()).collect::<Result<_, _>>()?;
         Ok(Measured {
             title,
             threads: self.placement.threads(),

@@ -93,18 +93,12 @@ const SECONDS: RangeInclusive<f64> = 0.001..=1e5;
 const TABLE_BYTES_MAX: usize = 4 << 30;
 
 fn factor(text: &str) -> Result<f64, String> {
-    let parsed = text
-        .parse()
-        .ok()
-        .filter(|factor| (0.001..=1e6).contains(factor));
+    let parsed = text.parse().ok().filter(|factor| (0.001..=1e6).contains(factor));
     parsed.ok_or_else(|| "a number from 0.001 to 1000000".into())
 }
 
 fn rows(text: &str) -> Result<usize, String> {
-    let parsed = text
-        .parse()
-        .ok()
-        .filter(|rows| (1..=1 << 20).contains(rows));
+    let parsed = text.parse().ok().filter(|rows| (1..=1 << 20).contains(rows));
     parsed.ok_or_else(|| "from 1 to 1048576".into())
 }
 
@@ -122,11 +116,7 @@ impl WaveArguments {
             every,
             waves: self.waves,
             drain: self.drain,
-            pack: PackOptions {
-                codec: self.codec,
-                outer: self.outer,
-                ..PackOptions::default()
-            },
+            pack: PackOptions { codec: self.codec, outer: self.outer, ..PackOptions::default() },
         })
     }
 }
@@ -194,11 +184,8 @@ fn table(service: &str, options: &WaveOptions, waves: &[Wave]) -> String {
             spilled => format!("{} batches went to disk", units::count(spilled)),
         },
         match memory {
-            Some(bytes) => format!(
-                "{} has {} of memory at most",
-                shown(service),
-                units::size(bytes as f64)
-            ),
+            Some(bytes) =>
+                format!("{} has {} of memory at most", shown(service), units::size(bytes as f64)),
             None => format!("{} does not say its memory", shown(service)),
         }
     );
@@ -227,17 +214,12 @@ fn table(service: &str, options: &WaveOptions, waves: &[Wave]) -> String {
             units::count(wave.backlog_max_batches),
             units::size(wave.queue_memory_max_bytes as f64),
             units::size(wave.spilled_max_bytes as f64),
-            wave.memory_max_bytes
-                .map_or("–".into(), |bytes| units::size(bytes as f64)),
+            wave.memory_max_bytes.map_or("–".into(), |bytes| units::size(bytes as f64)),
             known(wave.drain_ns),
             known(wave.acknowledged_p50_ns),
             known(wave.acknowledged_p99_ns),
         ]
     });
-    text += &columns(
-        std::iter::once(head.map(String::from))
-            .chain(rows)
-            .collect(),
-    );
+    text += &columns(std::iter::once(head.map(String::from)).chain(rows).collect());
     text
 }

@@ -81,9 +81,8 @@ pub(super) fn table(measured: &Measured) -> String {
         units::duration(elapsed_s)
     );
     let head = ["stage", "time", "CPU time", "throughput"].map(String::from);
-    let stages = STAGES
-        .into_iter()
-        .filter(|(name, _)| measured.is_partitioned || *name != "partition");
+    let stages =
+        STAGES.into_iter().filter(|(name, _)| measured.is_partitioned || *name != "partition");
     let rows = stages.map(|(name, stage)| {
         let wall_s = measured.median(|pass| stage(pass).wall_ns as f64 / 1e9);
         let cpu_s = measured.median(|pass| stage(pass).cpu_ns as f64 / 1e9);

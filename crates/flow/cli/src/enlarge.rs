@@ -30,12 +30,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     time: Option<String>,
     /// Columns whose values are redrawn [default: all of floats]
-    #[arg(
-        long,
-        value_name = "COLUMN,...",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', allow_hyphen_values = true)]
     values: Option<Vec<String>>,
     #[command(flatten)]
     pub table: TableArguments,

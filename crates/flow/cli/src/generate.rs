@@ -30,9 +30,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let pool = arguments.table.pool()?;
     let tenth = (arguments.rows / 10).clamp(1, OBJECTS_MAX as u64) as usize;
     let objects = arguments.objects.map_or(tenth, |objects| objects as usize);
-    let snapshots = arguments
-        .what
-        .snapshots(objects, arguments.table.seed)
-        .map(Ok);
+    let snapshots = arguments.what.snapshots(objects, arguments.table.seed).map(Ok);
     (arguments.table).write(&pool, &arguments.what.schema(), arguments.rows, snapshots)
 }

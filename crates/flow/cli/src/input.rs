@@ -30,10 +30,7 @@ pub(super) struct CsvArguments {
 
 impl CsvArguments {
     fn options(&self) -> Result<CsvOptions, String> {
-        let mut options = CsvOptions {
-            is_guessing: !self.no_guess,
-            ..CsvOptions::default()
-        };
+        let mut options = CsvOptions { is_guessing: !self.no_guess, ..CsvOptions::default() };
         for entry in entries(self.types.as_deref().unwrap_or_default()) {
             let (name, kind) = (entry.rsplit_once('='))
                 .ok_or_else(|| format!("--types: {entry:?} is not NAME=TYPE"))?;
@@ -122,10 +119,7 @@ impl Input {
         if file.metadata().map_err(failed)?.is_dir() {
             return Err(format!("{name}: a directory; name the files in it"));
         }
-        let mut options = ReadOptions {
-            csv: csv.options()?,
-            ..ReadOptions::default()
-        };
+        let mut options = ReadOptions { csv: csv.options()?, ..ReadOptions::default() };
         if path.to_string_lossy().to_lowercase().ends_with(".tsv") {
             options.csv.delimiter = b'\t';
         }
@@ -138,9 +132,6 @@ impl Input {
     }
 
     pub(super) fn columns(&self) -> Columns {
-        Columns {
-            of: self.name.clone(),
-            schema: self.reader.schema().clone(),
-        }
+        Columns { of: self.name.clone(), schema: self.reader.schema().clone() }
     }
 }

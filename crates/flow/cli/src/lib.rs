@@ -53,24 +53,22 @@ pub fn run<P: Subcommand>(arguments: &Arguments<P>) -> ExitCode {
             started("bench", &arguments.verbosity, || bench::run(arguments))
         }
         FlowCommand::BenchService(arguments) => {
-            started("bench-service", &arguments.verbosity, || {
-                bench_service::run(arguments)
-            })
+            started("bench-service", &arguments.verbosity, || bench_service::run(arguments))
         }
-        FlowCommand::Enlarge(arguments) => started("enlarge", &arguments.table.verbosity, || {
-            enlarge::run(arguments)
-        }),
-        FlowCommand::Generate(arguments) => started("generate", &arguments.table.verbosity, || {
-            generate::run(arguments)
-        }),
-        FlowCommand::Partition(arguments) => started("partition", &arguments.verbosity, || {
-            partition::run(arguments)
-        }),
+        FlowCommand::Enlarge(arguments) => {
+            started("enlarge", &arguments.table.verbosity, || enlarge::run(arguments))
+        }
+        FlowCommand::Generate(arguments) => {
+            started("generate", &arguments.table.verbosity, || generate::run(arguments))
+        }
+        FlowCommand::Partition(arguments) => {
+            started("partition", &arguments.verbosity, || partition::run(arguments))
+        }
         FlowCommand::Run(arguments) => started("run", &arguments.verbosity, || run::run(arguments)),
         FlowCommand::Serve(arguments) => serve::run(arguments),
-        FlowCommand::SuggestKey(arguments) => started("suggest-key", &arguments.verbosity, || {
-            suggest_key::run(arguments)
-        }),
+        FlowCommand::SuggestKey(arguments) => {
+            started("suggest-key", &arguments.verbosity, || suggest_key::run(arguments))
+        }
         FlowCommand::Tree(arguments) => {
             started("tree", arguments.verbosity(), || tree::run(arguments))
         }
@@ -85,10 +83,7 @@ fn started(
     run: impl FnOnce() -> Result<ExitCode, String>,
 ) -> ExitCode {
     system::keep_freed_memory(256 << 20, 0);
-    if let Err(code) = verbosity
-        .clone()
-        .start("flow", LevelFilter::WARN, exit::USAGE)
-    {
+    if let Err(code) = verbosity.clone().start("flow", LevelFilter::WARN, exit::USAGE) {
         return code;
     }
     run().unwrap_or_else(|message| {

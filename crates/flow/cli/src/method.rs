@@ -19,14 +19,8 @@ pub(super) struct MethodArguments {
 impl MethodArguments {
     /// The column, and what partition its values belong to.
     pub(super) fn key(&self, column: &str) -> Result<PartitionKey, String> {
-        let methods = [
-            ("bits", &self.bits),
-            ("hash", &self.hash),
-            ("ranges", &self.ranges),
-        ];
-        let given = methods
-            .into_iter()
-            .find_map(|(name, value)| Some((name, value.as_ref()?)));
+        let methods = [("bits", &self.bits), ("hash", &self.hash), ("ranges", &self.ranges)];
+        let given = methods.into_iter().find_map(|(name, value)| Some((name, value.as_ref()?)));
         let (name, value) = given.ok_or("--bits, --hash or --ranges is missing")?;
         PartitionKey::parse(column, &format!("{name}:{value}")).map_err(|error| error.to_string())
     }

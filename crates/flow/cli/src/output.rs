@@ -80,11 +80,7 @@ pub(super) fn pool_with(
         None => CodecPool::new(threads),
         Some(name) => {
             let devices = open(name, threads.get()).map_err(|error| error.to_string())?;
-            let placement = CodecPlacement {
-                policy,
-                devices,
-                verify,
-            };
+            let placement = CodecPlacement { policy, devices, verify };
             CodecPool::with_placement(threads, placement)
         }
     };

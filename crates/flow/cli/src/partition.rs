@@ -49,12 +49,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SQL", allow_hyphen_values = true)]
     select: Option<String>,
     /// Sort the rows of each partition by these columns, as in 'id, time desc'; all rows are held in memory
-    #[arg(
-        long,
-        value_name = "COLUMNS",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<SortColumn>,
     /// Directory for the partitions; it is made if absent
     #[arg(short = 'o', long = "out", value_name = "DIR", value_parser = local_path())]
@@ -95,12 +90,8 @@ impl RowSelection {
         let filter = arguments.filter.as_deref();
         let select = arguments.select.as_deref();
         Ok(Self {
-            filter: filter
-                .map(|text| Filter::new(schema.clone(), text))
-                .transpose()?,
-            projection: select
-                .map(|text| Projection::new(schema.clone(), text))
-                .transpose()?,
+            filter: filter.map(|text| Filter::new(schema.clone(), text)).transpose()?,
+            projection: select.map(|text| Projection::new(schema.clone(), text)).transpose()?,
         })
     }
 
@@ -122,20 +113,13 @@ impl Arguments {
         let pool = output::pool(&self.placement)?;
         // A file for each partition may be open at once.
         raise_descriptor_limit(DESCRIPTORS);
-        let mut inputs = self
-            .tables
-            .iter()
-            .map(|path| Input::open(path, &self.csv, &pool));
+        let mut inputs = self.tables.iter().map(|path| Input::open(path, &self.csv, &pool));
         let first = inputs.next().ok_or("no table")??;
         let columns = first.columns();
         let rows = RowSelection::new(self, &columns.schema);
         let in_first = |error: Error| format!("{}: {error}", columns.of);
         let rows = rows.map_err(in_first)?;
-        let schema = rows
-            .projection
-            .as_ref()
-            .map_or(&columns.schema, Projection::schema)
-            .clone();
+        let schema = rows.projection.as_ref().map_or(&columns.schema, Projection::schema).clone();
         fs::create_dir_all(&self.directory).map_err(|error| {
             let name = shown(&self.directory);
             match error.kind() {
@@ -176,13 +160,7 @@ impl Arguments {
                 Ok((partition, name, bytes))
             })
             .collect::<Result<_, String>>()?;
-        Ok(Summary {
-            key,
-            skew: done.skew,
-            times: done.times,
-            sort: done.sort,
-            files,
-        })
+        Ok(Summary { key, skew: done.skew, times: done.times, sort: done.sort, files })
     }
 
     /// `part-02.arrow`; the partition of null keys is behind the others.

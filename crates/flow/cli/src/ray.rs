@@ -86,19 +86,14 @@ impl RayNodes {
         let command = python::command("overside.fleet.placement").map_err(Failure::Message)?;
         let (mut python, output) = started(command).map_err(Failure::Message)?;
         // A Python that has ended says below why.
-        let told = python
-            .stdin
-            .as_mut()
-            .map(|pipe| writeln!(pipe, "{request}"));
+        let told = python.stdin.as_mut().map(|pipe| writeln!(pipe, "{request}"));
         let mut messages = BufReader::new(output).lines().map_while(Result::ok);
         let first = messages.next().and_then(|line| read(&line));
         let Some(first) = first.filter(|_| told.is_some_and(|told| told.is_ok())) else {
             drop(python.stdin.take());
             let code = python.wait().ok().and_then(|status| status.code());
             let code = code.and_then(|code| u8::try_from(code).ok());
-            return Err(Failure::Code(
-                code.filter(|code| *code > 0).unwrap_or(exit::ABSENT),
-            ));
+            return Err(Failure::Code(code.filter(|code| *code > 0).unwrap_or(exit::ABSENT)));
         };
         let places = Arc::new(Mutex::new(first));
         let told = Arc::clone(&places);
@@ -188,9 +183,7 @@ impl Node for RayNode {
 pub(super) fn text(places: &Places) -> String {
     let mut text = String::new();
     for (name, place) in places {
-        let Place {
-            address, machine, ..
-        } = place;
+        let Place { address, machine, .. } = place;
         let restarts = match place.starts {
             ..=1 => String::new(),
             starts => format!(", started {starts} times"),

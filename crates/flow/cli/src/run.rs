@@ -184,8 +184,7 @@ impl Run<'_> {
                 let batch = batch.map_err(in_input)?;
                 batches += 1;
                 count += batch.num_rows() as u64;
-                self.push(&stream, &batch, rows, &mut routes)
-                    .map_err(in_input)?;
+                self.push(&stream, &batch, rows, &mut routes).map_err(in_input)?;
             }
             unpack.done(batches, count, reader.time());
         }

@@ -41,11 +41,7 @@ pub(super) fn table(summary: &Summary) -> String {
     if summary.files.len() <= LISTED_MAX {
         let head = ["rows", "size", "file"].map(String::from);
         let files = summary.files.iter().map(|file| {
-            [
-                units::count(file.rows),
-                units::size(file.bytes as f64),
-                shown(&file.path),
-            ]
+            [units::count(file.rows), units::size(file.bytes as f64), shown(&file.path)]
         });
         text += &columns(std::iter::once(head).chain(files).collect());
     } else {
@@ -98,17 +94,11 @@ fn stages(report: &PipelineReport) -> String {
             units::size(stage.bytes_in as f64),
             units::size(stage.bytes_out as f64),
             units::duration(stage.host.cpu_ns as f64 / 1e9),
-            node.map_or("–".into(), |node| {
-                units::duration(node.cpu_ns as f64 / 1e9)
-            }),
+            node.map_or("–".into(), |node| units::duration(node.cpu_ns as f64 / 1e9)),
             node.map_or("–".into(), |node| units::duration(delay(node))),
         ]
     });
-    columns(
-        std::iter::once(head.map(String::from))
-            .chain(rows)
-            .collect(),
-    )
+    columns(std::iter::once(head.map(String::from)).chain(rows).collect())
 }
 
 /// `host 30, dpu0 70`: batches, and devices that took part.

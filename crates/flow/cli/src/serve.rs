@@ -94,13 +94,7 @@ struct Operation {
     #[arg(long)]
     json: bool,
     /// Run stages so many times slower than this machine is
-    #[arg(
-        long,
-        value_name = "FACTOR",
-        hide = true,
-        requires = "node",
-        default_value_t = 1.0
-    )]
+    #[arg(long, value_name = "FACTOR", hide = true, requires = "node", default_value_t = 1.0)]
     slowdown: f64,
 }
 
@@ -155,10 +149,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
             ExitCode::from(code)
         }
     };
-    let checked = arguments
-        .access
-        .check()
-        .and_then(|()| arguments.definition());
+    let checked = arguments.access.check().and_then(|()| arguments.definition());
     let definition = match checked {
         Ok(definition) => definition,
         Err(message) => return complain(exit::USAGE)(message),
@@ -244,10 +235,7 @@ fn serve(arguments: &Arguments, definition: Option<Definition>) -> Result<ExitCo
         },
     };
     let server = Server::bind(work, limits, settings).map_err(failed)?;
-    server
-        .service()
-        .faults
-        .slow_down(arguments.operation.slowdown);
+    server.service().faults.slow_down(arguments.operation.slowdown);
     announce(&server, arguments.operation.json);
     let service = Arc::clone(server.service());
     thread::spawn(move || {

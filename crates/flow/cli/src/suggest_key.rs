@@ -64,12 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         return Err(format!("{}: the table has no rows", input.name));
     }
     let mut candidates = suggester.finish().map_err(named)?;
-    candidates.retain(|one| {
-        arguments
-            .key
-            .as_ref()
-            .is_none_or(|key| one.key.column == *key)
-    });
+    candidates.retain(|one| arguments.key.as_ref().is_none_or(|key| one.key.column == *key));
     let text = match arguments.json {
         true => format!("{}\n", to_json(arguments, &candidates)),
         false => to_text(arguments, &candidates),
@@ -106,11 +101,7 @@ fn to_text(arguments: &Arguments, candidates: &[KeyCandidate]) -> String {
         arguments.partitions,
         best.imbalance
     );
-    let listed = if arguments.all {
-        candidates.len()
-    } else {
-        LISTED_MAX
-    };
+    let listed = if arguments.all { candidates.len() } else { LISTED_MAX };
     let head = ["key", "largest / mean", "empty", "without key"].map(String::from);
     let rows = candidates.iter().take(listed).map(|one| {
         [
@@ -122,11 +113,7 @@ fn to_text(arguments: &Arguments, candidates: &[KeyCandidate]) -> String {
     });
     text += &columns(std::iter::once(head).chain(rows).collect());
     if candidates.len() > listed {
-        line!(
-            text,
-            "and {} more; --all lists them",
-            candidates.len() - listed
-        );
+        line!(text, "and {} more; --all lists them", candidates.len() - listed);
     }
     text
 }

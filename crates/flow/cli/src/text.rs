@@ -33,35 +33,20 @@ pub(super) fn table(summary: &Summary) -> String {
         skew.imbalance()
     );
     if skew.empty_partitions() > 0 {
-        line!(
-            text,
-            "empty partitions: {} of {count}",
-            skew.empty_partitions()
-        );
+        line!(text, "empty partitions: {} of {count}", skew.empty_partitions());
     }
     if skew.null_keys.rows > 0 {
-        line!(
-            text,
-            "rows without a key: {}",
-            units::count(skew.null_keys.rows)
-        );
+        line!(text, "rows without a key: {}", units::count(skew.null_keys.rows));
     }
     if summary.files.len() <= LISTED_MAX {
         let head = ["partition", "rows", "size", "file"].map(String::from);
         let rows = summary.files.iter().map(|(partition, name, bytes)| {
-            let rows = (skew.partitions.get(*partition))
-                .unwrap_or(&skew.null_keys)
-                .rows;
+            let rows = (skew.partitions.get(*partition)).unwrap_or(&skew.null_keys).rows;
             let partition = match *partition < count {
                 true => partition.to_string(),
                 false => "null".into(),
             };
-            [
-                partition,
-                units::count(rows),
-                units::size(*bytes as f64),
-                name.clone(),
-            ]
+            [partition, units::count(rows), units::size(*bytes as f64), name.clone()]
         });
         text += &columns(std::iter::once(head).chain(rows).collect());
     }

@@ -55,10 +55,7 @@ impl FromStr for FileFormat {
         let found = Self::ALL.iter().find(|(_, name, _)| *name == text);
         found.map(|(format, ..)| *format).ok_or_else(|| {
             let names = Self::ALL.map(|(_, name, _)| name);
-            format!(
-                "there is no table format {text:?}; there are: {}",
-                names.join(", ")
-            )
+            format!("there is no table format {text:?}; there are: {}", names.join(", "))
         })
     }
 }

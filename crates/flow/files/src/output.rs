@@ -152,9 +152,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 }
 
 fn directory(path: &Path) -> &Path {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 

@@ -49,9 +49,7 @@ impl FileReader {
         pool: &Arc<CodecPool>,
     ) -> Result<Self, Error> {
         let mut head = Vec::new();
-        (&mut file)
-            .take(FileFormat::HEAD_BYTES as u64)
-            .read_to_end(&mut head)?;
+        (&mut file).take(FileFormat::HEAD_BYTES as u64).read_to_end(&mut head)?;
         let metadata = file.metadata()?;
         let len = metadata.is_file().then_some(metadata.len());
         let format = FileFormat::of(&head);
@@ -81,9 +79,9 @@ impl FileReader {
                 let table = Table::csv(whole.chain(file), options.csv.clone())?;
                 Ok(Batches::Table(table))
             }
-            FileFormat::Compressed(program) => Err(Error::Refused(format!(
-                "compressed by {program}; decompress it first"
-            ))),
+            FileFormat::Compressed(program) => {
+                Err(Error::Refused(format!("compressed by {program}; decompress it first")))
+            }
         })?;
         time.bytes_in = len.unwrap_or(0);
         Ok(Self { batches, time })
@@ -109,10 +107,9 @@ impl FileReader {
     pub fn time(&self) -> StageTime {
         match &self.batches {
             Batches::Ipc(unpacker) => unpacker.time(),
-            Batches::Table(table) => StageTime {
-                cpu_ns: self.time.cpu_ns + table.cpu_ns(),
-                ..self.time
-            },
+            Batches::Table(table) => {
+                StageTime { cpu_ns: self.time.cpu_ns + table.cpu_ns(), ..self.time }
+            }
         }
     }
 }

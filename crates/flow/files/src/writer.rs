@@ -38,19 +38,13 @@ impl WriteOptions {
         let refused = |reason: String| Err(Error::Options(reason));
         let format = self.format;
         match self {
-            Self { outer: Some(_), .. } if !is_ipc => refused(format!(
-                "{format} has no outer compression; arrow and arrow-stream have"
-            )),
-            Self {
-                outer: Some(_),
-                codec,
-                ..
-            } if *codec != Codec::None => refused("codec and outer exclude each other".into()),
-            Self {
-                format: FileFormat::Csv,
-                codec,
-                ..
-            } if *codec != Codec::None => {
+            Self { outer: Some(_), .. } if !is_ipc => {
+                refused(format!("{format} has no outer compression; arrow and arrow-stream have"))
+            }
+            Self { outer: Some(_), codec, .. } if *codec != Codec::None => {
+                refused("codec and outer exclude each other".into())
+            }
+            Self { format: FileFormat::Csv, codec, .. } if *codec != Codec::None => {
                 refused("csv has no compression inside; use `overside compress`".into())
             }
             _ => Ok(()),
@@ -117,11 +111,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     ) -> Result<Self, Error> {
         let schema = SchemaRef::clone(schema);
         let failure = Failure::default();
-        let counted = |output| Counted {
-            output,
-            bytes: 0,
-            failure: failure.clone(),
-        };
+        let counted = |output| Counted { output, bytes: 0, failure: failure.clone() };
         let layout = match options.format {
             FileFormat::ArrowStream => Layout::Stream,
             _ => Layout::File,
@@ -130,11 +120,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
         let storage = options.storage(&schema)?;
         let batches = match options.format {
             FileFormat::Arrow | FileFormat::ArrowStream => {
-                let options = PackOptions {
-                    layout,
-                    codec: options.codec,
-                    outer: options.outer,
-                };
+                let options = PackOptions { layout, codec: options.codec, outer: options.outer };
                 Batches::Ipc(Box::new(Packer::new(output, schema, options, pool)?))
             }
             FileFormat::Parquet => {
@@ -148,11 +134,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
                 Batches::Csv(Box::new(CsvWriter::new(counted(output))), Box::new(storage))
             }
         };
-        Ok(Self {
-            batches,
-            time: StageTime::default(),
-            failure,
-        })
+        Ok(Self { batches, time: StageTime::default(), failure })
     }
 
     /// Writes a batch.

@@ -143,23 +143,17 @@ impl Rule {
         match &key.method {
             PartitionMethod::Bits { from, to } => {
                 let bits = key_bits(kind).ok_or_else(|| {
-                    refused(
-                        "its values have no order of bits",
-                        "use hash:N or ranges:A,B,...",
-                    )
+                    refused("its values have no order of bits", "use hash:N or ranges:A,B,...")
                 })?;
                 if *to > bits {
                     let reason = format!("bits 0 to {} can be taken", bits - 1);
                     return Err(refused(&reason, "take lower bits, or hash:N"));
                 }
-                Ok(Self::Bits {
-                    from: *from,
-                    mask: (1 << (to - from)) - 1,
-                })
+                Ok(Self::Bits { from: *from, mask: (1 << (to - from)) - 1 })
             }
-            PartitionMethod::Hash { partitions } => Ok(Self::Hash {
-                partitions: *partitions as u64,
-            }),
+            PartitionMethod::Hash { partitions } => {
+                Ok(Self::Hash { partitions: *partitions as u64 })
+            }
             PartitionMethod::Ranges { bounds } => {
                 let bounds = cast_bounds(bounds, kind).map_err(|reason| {
                     refused(&reason, "write ascending bounds as values of that type")
@@ -236,11 +230,7 @@ impl Rule {
         match self {
             Self::Bits { from, mask } => {
                 let (from, mask) = (*from, *mask);
-                ids.extend(
-                    values
-                        .iter()
-                        .map(|value| ((low_bits(value) >> from) & mask) as u16),
-                );
+                ids.extend(values.iter().map(|value| ((low_bits(value) >> from) & mask) as u16));
             }
             Self::Hash { partitions } => hashes::assign(values, *partitions, ids),
             Self::Ranges(bounds) => {

@@ -155,10 +155,7 @@ fn asked(partitions: u64) -> String {
 impl Error {
     /// Returns an [`Error::File`] with this path and this cause.
     pub fn file(path: &Path, error: impl Into<Self>) -> Self {
-        Self::File {
-            path: path.into(),
-            error: Box::new(error.into()),
-        }
+        Self::File { path: path.into(), error: Box::new(error.into()) }
     }
 
     /// Returns the kind of the I/O error that caused this error; `None` if the cause is not an I/O

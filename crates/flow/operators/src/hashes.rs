@@ -11,11 +11,7 @@ pub(super) fn partition_of(bytes: &[u8], partitions: u64) -> u16 {
 /// Appends the partitions of numbers, by the hash of their bytes.
 pub(super) fn assign<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Vec<u16>) {
     if !partitions.is_power_of_two() {
-        ids.extend(
-            values
-                .iter()
-                .map(|value| partition_of(value.to_byte_slice(), partitions)),
-        );
+        ids.extend(values.iter().map(|value| partition_of(value.to_byte_slice(), partitions)));
         return;
     }
     #[cfg(target_arch = "x86_64")]
@@ -37,11 +33,7 @@ fn assign_at_once<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut V
 #[inline(always)]
 fn assign_masked<T: ArrowNativeType>(values: &[T], partitions: u64, ids: &mut Vec<u16>) {
     let mask = partitions - 1;
-    ids.extend(
-        values
-            .iter()
-            .map(|value| (xxh3_64(value.to_byte_slice()) & mask) as u16),
-    );
+    ids.extend(values.iter().map(|value| (xxh3_64(value.to_byte_slice()) & mask) as u16));
 }
 
 #[cfg(test)]
@@ -56,9 +48,8 @@ mod tests {
         for partitions in [1, 2, 7, 16, 1000, 1024] {
             let mut ids = vec![9];
             assign(&values, partitions, &mut ids);
-            let expected = values
-                .iter()
-                .map(|value| partition_of(value.to_byte_slice(), partitions));
+            let expected =
+                values.iter().map(|value| partition_of(value.to_byte_slice(), partitions));
             assert_eq!(ids[1..], expected.collect::<Vec<_>>());
         }
     }

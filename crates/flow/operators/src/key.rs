@@ -80,10 +80,8 @@ impl FromStr for PartitionMethod {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = |reason: &str| Error::Method {
-            text: text.to_owned(),
-            reason: reason.to_owned(),
-        };
+        let wrong =
+            |reason: &str| Error::Method { text: text.to_owned(), reason: reason.to_owned() };
         let (name, rest) = (text.split_once(':')).ok_or_else(|| wrong("a colon is missing"))?;
         let number = |part: &str| {
             let parsed: Result<u32, _> = part.trim().parse();
@@ -100,9 +98,7 @@ impl FromStr for PartitionMethod {
                 }
                 Self::Bits { from, to }
             }
-            "hash" => Self::Hash {
-                partitions: number(rest)? as usize,
-            },
+            "hash" => Self::Hash { partitions: number(rest)? as usize },
             "ranges" => {
                 let bounds: Vec<String> = rest.split(',').map(|one| one.trim().into()).collect();
                 if bounds.iter().any(String::is_empty) {
@@ -129,10 +125,7 @@ pub struct PartitionKey {
 impl PartitionKey {
     /// Parses `method`, such as `bits:2`.
     pub fn parse(column: &str, method: &str) -> Result<Self, Error> {
-        Ok(Self {
-            column: column.to_owned(),
-            method: method.parse()?,
-        })
+        Ok(Self { column: column.to_owned(), method: method.parse()? })
     }
 }
 

@@ -51,9 +51,5 @@ pub fn column_of(schema: &Schema, is_such: impl Fn(&DataType) -> bool) -> Option
         let fields = alone.flattened_fields();
         fields.iter().any(|field| is_such(field.data_type()))
     };
-    schema
-        .fields()
-        .iter()
-        .find(has_such)
-        .map(|field| field.name().as_str())
+    schema.fields().iter().find(has_such).map(|field| field.name().as_str())
 }

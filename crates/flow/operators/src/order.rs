@@ -28,10 +28,7 @@ impl Order {
     /// Creates an empty order. `capacity` is the number of rows to reserve when a partition begins
     /// a batch.
     pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            ..Self::default()
-        }
+        Self { capacity, ..Self::default() }
     }
 
     /// Sorts the rows of a block, whose partitions are `ids`.
@@ -43,9 +40,7 @@ impl Order {
     /// Returns each partition that has rows in the block, with its number of rows.
     pub(super) fn counts(&self) -> impl Iterator<Item = (usize, usize)> {
         let counts = self.slots.counts().iter().enumerate();
-        counts
-            .map(|(partition, rows)| (partition, *rows as usize))
-            .filter(|(_, rows)| *rows > 0)
+        counts.map(|(partition, rows)| (partition, *rows as usize)).filter(|(_, rows)| *rows > 0)
     }
 
     /// Returns the number of rows to reserve in a partition with `has` rows: the `comes` new ones or, at the
@@ -61,11 +56,7 @@ impl Order {
     pub(super) fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
         let (mut begin, all) = (0, self.rows().typed_data::<u16>());
         self.counts().map(move |(partition, rows)| {
-            let segment = Segment {
-                partition,
-                rows: &all[begin..begin + rows],
-                begin,
-            };
+            let segment = Segment { partition, rows: &all[begin..begin + rows], begin };
             begin += rows;
             segment
         })

@@ -43,20 +43,14 @@ pub struct PartitionOptions {
 
 impl Default for PartitionOptions {
     fn default() -> Self {
-        Self {
-            batch_rows: 64 << 10,
-            buffer_bytes: 256 << 20,
-        }
+        Self { batch_rows: 64 << 10, buffer_bytes: 256 << 20 }
     }
 }
 
 impl PartitionOptions {
     /// Returns options with which each push returns all of its rows.
     pub fn streaming() -> Self {
-        Self {
-            batch_rows: 0,
-            ..Self::default()
-        }
+        Self { batch_rows: 0, ..Self::default() }
     }
 }
 
@@ -99,9 +93,7 @@ impl Partitioner {
         let partitions = assigner.partitions();
         let kinds = || schema.fields().iter().map(|field| field.data_type());
         let columns = kinds().map(|kind| columns::column(kind, partitions + 1, memory));
-        let row_bytes: usize = kinds()
-            .map(|kind| kind.primitive_width().unwrap_or(16))
-            .sum();
+        let row_bytes: usize = kinds().map(|kind| kind.primitive_width().unwrap_or(16)).sum();
         // Reserves no more than may wait.
         let room_rows = options.buffer_bytes / row_bytes.max(1) / partitions;
         let batch_rows = options.batch_rows.min(room_rows.max(1));
@@ -237,16 +229,8 @@ pub fn block_bytes(block: &RecordBatch) -> usize {
             kind.primitive_width().unwrap_or_default() * column.len()
         }
         DataType::Boolean | DataType::Null => column.len() / 8,
-        DataType::Utf8View => column
-            .as_string_view()
-            .lengths()
-            .map(|len| len as usize)
-            .sum(),
-        DataType::BinaryView => column
-            .as_binary_view()
-            .lengths()
-            .map(|len| len as usize)
-            .sum(),
+        DataType::Utf8View => column.as_string_view().lengths().map(|len| len as usize).sum(),
+        DataType::BinaryView => column.as_binary_view().lengths().map(|len| len as usize).sum(),
         _ => {
             let data = column.to_data();
             let bytes = data.get_slice_memory_size();

@@ -37,11 +37,7 @@ pub(super) fn cast_bounds(bounds: &[String], kind: &DataType) -> Result<ArrayRef
         make_comparator(&cast, &cast, SortOptions::default()).map_err(|error| error.to_string())?;
     for next in 1..cast.len() {
         if compare(next - 1, next) != Ordering::Less {
-            return Err(format!(
-                "bound {} is not above {}",
-                bounds[next],
-                bounds[next - 1]
-            ));
+            return Err(format!("bound {} is not above {}", bounds[next], bounds[next - 1]));
         }
     }
     Ok(cast)

@@ -21,10 +21,7 @@ pub struct RechunkOptions {
 
 impl Default for RechunkOptions {
     fn default() -> Self {
-        Self {
-            rows: 64 << 10,
-            bytes: 64 << 20,
-        }
+        Self { rows: 64 << 10, bytes: 64 << 20 }
     }
 }
 
@@ -42,10 +39,7 @@ impl Rechunker {
     pub fn new(schema: SchemaRef, options: RechunkOptions) -> Self {
         Self {
             schema,
-            options: RechunkOptions {
-                rows: options.rows.max(1),
-                ..options
-            },
+            options: RechunkOptions { rows: options.rows.max(1), ..options },
             waiting: Vec::new(),
             rows: 0,
             bytes: 0,
@@ -65,11 +59,7 @@ impl Rechunker {
         while begin < all {
             let of_rows = self.options.rows - self.rows;
             let free = self.options.bytes.saturating_sub(self.bytes);
-            let of_bytes = if row_bytes > 0.0 {
-                (free as f64 / row_bytes) as usize
-            } else {
-                all
-            };
+            let of_bytes = if row_bytes > 0.0 { (free as f64 / row_bytes) as usize } else { all };
             let mut len = of_rows.min(of_bytes).min(all - begin);
             if len == 0 && self.rows > 0 {
                 self.flush(&mut out)?;

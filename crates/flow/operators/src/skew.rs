@@ -60,8 +60,6 @@ impl SkewReport {
 
     /// Returns the number of partitions without rows. The partition of null keys is not counted.
     pub fn empty_partitions(&self) -> usize {
-        (self.partitions.iter())
-            .filter(|size| size.rows == 0)
-            .count()
+        (self.partitions.iter()).filter(|size| size.rows == 0).count()
     }
 }

@@ -91,11 +91,7 @@ impl Slots {
         };
         let rows = (LINE_BYTES / size_of::<T>()).max(1);
         let (lines, slots) = (values.chunks_exact(rows), self.slots.chunks_exact(rows));
-        lines
-            .remainder()
-            .iter()
-            .zip(slots.remainder())
-            .for_each(copy);
+        lines.remainder().iter().zip(slots.remainder()).for_each(copy);
         for (line, slots) in lines.zip(slots) {
             prefetch_read(line.as_ptr().wrapping_byte_add(AHEAD_BYTES));
             line.iter().zip(slots).for_each(copy);
@@ -199,10 +195,7 @@ fn split(slot: u32) -> (usize, usize) {
 #[inline(always)]
 unsafe fn move_piece<const LEN: usize>(source: *const u8, out: *mut u8) {
     // SAFETY: as the caller promises; arrays of bytes have no alignment.
-    unsafe {
-        out.cast::<[u8; LEN]>()
-            .write(source.cast::<[u8; LEN]>().read())
-    };
+    unsafe { out.cast::<[u8; LEN]>().write(source.cast::<[u8; LEN]>().read()) };
 }
 
 #[cfg(test)]
@@ -215,18 +208,13 @@ mod tests {
         let mut slots = Slots::default();
         slots.find(&ids, 8);
         let values: Vec<u64> = (0..1000).collect();
-        let mut rooms: Vec<Vec<u64>> = slots
-            .counts()
-            .iter()
-            .map(|rows| vec![0; *rows as usize])
-            .collect();
+        let mut rooms: Vec<Vec<u64>> =
+            slots.counts().iter().map(|rows| vec![0; *rows as usize]).collect();
         let mut borrowed: Vec<&mut [u64]> = rooms.iter_mut().map(Vec::as_mut_slice).collect();
         slots.scatter(&values, &mut borrowed);
         for (partition, room) in rooms.into_iter().enumerate() {
-            let expected = values
-                .iter()
-                .copied()
-                .filter(|row| usize::from(ids[*row as usize]) == partition);
+            let expected =
+                values.iter().copied().filter(|row| usize::from(ids[*row as usize]) == partition);
             assert_eq!(room, expected.collect::<Vec<_>>());
         }
     }
@@ -243,9 +231,7 @@ mod tests {
     fn text_of_all_lengths_is_copied() {
         let lengths = [0, 1, 15, 16, 17, 40, 0, 32, 33];
         let ids = [1, 0, 0, 1, 2, 2, 1, 0, 1];
-        let values: Vec<u8> = (0..lengths.iter().sum::<usize>())
-            .map(|at| at as u8)
-            .collect();
+        let values: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|at| at as u8).collect();
         let mut offsets = vec![0_i32];
         for len in lengths {
             offsets.push(offsets[offsets.len() - 1] + len as i32);
@@ -253,15 +239,9 @@ mod tests {
         let mut slots = Slots::default();
         slots.find(&ids, 3);
         let bytes = slots.text_bytes(&offsets);
-        let mut rooms: Vec<(Vec<u8>, Vec<u8>)> = bytes
-            .iter()
-            .map(|bytes| (vec![0; 4 * ids.len()], vec![0; bytes + PIECE]))
-            .collect();
-        let room = |(ends, values)| TextRoom {
-            begin: 7,
-            ends,
-            values,
-        };
+        let mut rooms: Vec<(Vec<u8>, Vec<u8>)> =
+            bytes.iter().map(|bytes| (vec![0; 4 * ids.len()], vec![0; bytes + PIECE])).collect();
+        let room = |(ends, values)| TextRoom { begin: 7, ends, values };
         let mut borrowed: Vec<TextRoom> = rooms
             .iter_mut()
             .map(|(ends, values)| (&mut ends[..], &mut values[..]))
@@ -285,11 +265,7 @@ mod tests {
     fn offsets_outside_are_refused() {
         let mut slots = Slots::default();
         slots.find(&[0], 1);
-        let room = TextRoom {
-            begin: 0,
-            ends: &mut [0; 8],
-            values: &mut [0; 64],
-        };
+        let room = TextRoom { begin: 0, ends: &mut [0; 8], values: &mut [0; 64] };
         slots.scatter_text(&[0_i64, 4], &[1, 2, 3], &mut [room]);
     }
 }

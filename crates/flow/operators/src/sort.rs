@@ -32,11 +32,7 @@ pub struct SortColumn {
 impl SortColumn {
     /// Sorts from the least value to the greatest, nulls last.
     pub fn ascending(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            is_descending: false,
-            is_nulls_first: false,
-        }
+        Self { name: name.to_owned(), is_descending: false, is_nulls_first: false }
     }
 
     /// Returns the index of the column in the schema.
@@ -81,22 +77,14 @@ impl FromStr for SortColumn {
         if rest.is_empty() {
             return Err(Error::Options("the name of a column is missing".into()));
         }
-        Ok(Self {
-            name: rest.to_owned(),
-            is_descending,
-            is_nulls_first,
-        })
+        Ok(Self { name: rest.to_owned(), is_descending, is_nulls_first })
     }
 }
 
 impl fmt::Display for SortColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = if self.is_descending { " desc" } else { "" };
-        let nulls = if self.is_nulls_first {
-            " nulls first"
-        } else {
-            ""
-        };
+        let nulls = if self.is_nulls_first { " nulls first" } else { "" };
         write!(f, "{}{order}{nulls}", self.name)
     }
 }
@@ -120,17 +108,12 @@ fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Arra
     let rows = u32::try_from(table.num_rows());
     let rows = rows.map_err(|_| Error::Options("too many rows to sort at once".to_owned()))?;
     let arrays: Result<Vec<ArrayRef>, Error> = (columns.iter())
-        .map(|column| {
-            Ok(with_one_nan(
-                table.column(column.position(table.schema_ref())?),
-            ))
-        })
+        .map(|column| Ok(with_one_nan(table.column(column.position(table.schema_ref())?))))
         .collect();
     let arrays = arrays?;
     let keys = || -> Option<Vec<Vec<u64>>> {
         let keys = arrays.iter().zip(columns);
-        keys.map(|(array, column)| sort_keys(array, column.is_descending))
-            .collect()
+        keys.map(|(array, column)| sort_keys(array, column.is_descending)).collect()
     };
     match arrays.len() {
         0 => return Err(Error::Options("there is no column to sort by".to_owned())),
@@ -155,9 +138,7 @@ fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Arra
     order.sort_by(|one, other| {
         let (one, other) = (*one as usize, *other as usize);
         let mut orders = compare.iter().map(|compare| compare(one, other));
-        orders
-            .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
     Ok(order.into())
 }
@@ -168,21 +149,14 @@ fn rows_by_keys(keys: &[Vec<u64>]) -> UInt32Array {
         [one] => {
             let mut rows: Vec<(u64, u32)> = one.iter().copied().zip(0..).collect();
             rows.sort_unstable();
-            rows.into_iter()
-                .map(|(_, row)| row)
-                .collect::<Vec<u32>>()
-                .into()
+            rows.into_iter().map(|(_, row)| row).collect::<Vec<u32>>().into()
         }
         [one, other, ..] => {
             let pairs = one.iter().zip(other).zip(0..);
-            let mut rows: Vec<(u64, u64, u32)> = pairs
-                .map(|((one, other), row)| (*one, *other, row))
-                .collect();
+            let mut rows: Vec<(u64, u64, u32)> =
+                pairs.map(|((one, other), row)| (*one, *other, row)).collect();
             rows.sort_unstable();
-            rows.into_iter()
-                .map(|(_, _, row)| row)
-                .collect::<Vec<u32>>()
-                .into()
+            rows.into_iter().map(|(_, _, row)| row).collect::<Vec<u32>>().into()
         }
         [] => UInt32Array::from(Vec::<u32>::new()),
     }

@@ -66,9 +66,7 @@ impl KeySuggester {
     /// Makes a suggester of keys for `partitions` partitions that keeps at most `sample_rows` rows.
     pub fn new(schema: SchemaRef, partitions: usize, sample_rows: usize) -> Result<Self, Error> {
         if !(2..=MAX_PARTITIONS).contains(&partitions) {
-            return Err(Error::Partitions {
-                partitions: partitions as u64,
-            });
+            return Err(Error::Partitions { partitions: partitions as u64 });
         }
         Ok(Self {
             schema,
@@ -99,8 +97,7 @@ impl KeySuggester {
             return Ok(());
         }
         self.rows += rows.len();
-        self.sample
-            .push(take_record_batch(batch, &UInt32Array::from(rows))?);
+        self.sample.push(take_record_batch(batch, &UInt32Array::from(rows))?);
         while self.rows > self.sample_rows {
             self.halve()?;
         }
@@ -124,20 +121,13 @@ impl KeySuggester {
         let sample = concat_batches(&self.schema, &self.sample)?;
         let mut candidates = Vec::new();
         for (index, field) in self.schema.fields().iter().enumerate() {
-            let names = self
-                .schema
-                .fields()
-                .iter()
-                .filter(|one| one.name() == field.name());
+            let names = self.schema.fields().iter().filter(|one| one.name() == field.name());
             if names.count() > 1 {
                 continue;
             }
             let column = sample.project(&[index])?;
             for method in methods(&column, self.partitions) {
-                let key = PartitionKey {
-                    column: field.name().clone(),
-                    method,
-                };
+                let key = PartitionKey { column: field.name().clone(), method };
                 candidates.extend(try_key(&column, key));
             }
         }
@@ -170,10 +160,8 @@ fn methods(column: &RecordBatch, partitions: usize) -> Vec<PartitionMethod> {
     if let (Some(bits), true) = (bits, partitions.is_power_of_two()) {
         let len = partitions.ilog2();
         methods.extend(
-            (0..=bits.saturating_sub(len)).map(|from| PartitionMethod::Bits {
-                from,
-                to: from + len,
-            }),
+            (0..=bits.saturating_sub(len))
+                .map(|from| PartitionMethod::Bits { from, to: from + len }),
         );
     }
     let bounds = quantiles(keys, partitions);

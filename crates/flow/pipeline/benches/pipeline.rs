@@ -41,25 +41,13 @@ fn no_nodes(name: &str, _: &NodeDefinition) -> Result<Arc<dyn Node>, Error> {
 /// Measures batches of 65,536 rows through three stages, on one thread.
 fn overhead(is_bench: bool) {
     let (turns, count) = if is_bench { (15, 200) } else { (1, 2) };
-    let batch = Generated::Particles
-        .snapshots(64 << 10, 1)
-        .next()
-        .expect("a batch");
+    let batch = Generated::Particles.snapshots(64 << 10, 1).next().expect("a batch");
     let cases = [
         ("three that pass batches on", ["select = \"*\""; 3]),
-        (
-            "three filters",
-            [
-                "filter = \"x > -10\"",
-                "filter = \"y > -10\"",
-                "filter = \"z > -10\"",
-            ],
-        ),
+        ("three filters", ["filter = \"x > -10\"", "filter = \"y > -10\"", "filter = \"z > -10\""]),
     ];
     for (name, stages) in cases {
-        let text = stages
-            .map(|stage| format!("[[stages]]\n{stage}\n"))
-            .concat();
+        let text = stages.map(|stage| format!("[[stages]]\n{stage}\n")).concat();
         let definition = definition(&text);
         let direct = || {
             let mut runners: Vec<StageRunner> = (definition.stages.iter())

@@ -108,11 +108,7 @@ pub struct Pass {
 impl Pass {
     /// Returns the time of all stages.
     pub fn elapsed_ns(&self) -> u64 {
-        let StageTimes {
-            unpack,
-            partition,
-            repack,
-        } = self.times;
+        let StageTimes { unpack, partition, repack } = self.times;
         unpack.wall_ns + partition.wall_ns + repack.wall_ns
     }
 }
@@ -167,10 +163,7 @@ impl Bench {
     pub fn pass(&mut self) -> Result<Pass, Error> {
         let (cpu_ns, device) = (cpu_ns(), DeviceWork::of(&self.pool));
         let (batches, unpack) = self.unpack()?;
-        let mut partition = StageTime {
-            bytes_in: unpack.bytes_out,
-            ..StageTime::default()
-        };
+        let mut partition = StageTime { bytes_in: unpack.bytes_out, ..StageTime::default() };
         let algorithm = self.options.algorithm;
         let tables =
             partition.measure(|| partitioned(&self.schema, &batches, &self.options, algorithm))?;
@@ -185,17 +178,11 @@ impl Bench {
         let sizes = outputs.iter().map(|output| output.len() as u64);
         let parts = (rows.into_iter().zip(sizes)).map(|(rows, bytes)| PackedPart { rows, bytes });
         let pass = Pass {
-            times: StageTimes {
-                unpack,
-                partition,
-                repack,
-            },
+            times: StageTimes { unpack, partition, repack },
             cpu,
             parts: parts.collect(),
             device,
-            check: self
-                .checker
-                .check(&outputs, self.options.pack.outer.is_some())?,
+            check: self.checker.check(&outputs, self.options.pack.outer.is_some())?,
         };
         self.outputs = outputs;
         Ok(pass)
@@ -206,10 +193,7 @@ impl Bench {
         let mut unpacker =
             Unpacker::bytes(self.packed.clone(), UnpackOptions::default(), &self.pool)?;
         let batches = unpacker.by_ref().collect::<Result<_, _>>()?;
-        let time = StageTime {
-            wall_ns: begin.elapsed().as_nanos() as u64,
-            ..unpacker.time()
-        };
+        let time = StageTime { wall_ns: begin.elapsed().as_nanos() as u64, ..unpacker.time() };
         Ok((batches, time))
     }
 }

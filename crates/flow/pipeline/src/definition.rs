@@ -112,11 +112,7 @@ pub(crate) fn check_range<T: PartialOrd + std::fmt::Display>(
     match value {
         Some(value) if !range.contains(&value) => {
             let remedy = format!("from {} to {}", range.start(), range.end());
-            Err(Error::of_key(
-                key,
-                format!("{value} is out of range"),
-                remedy,
-            ))
+            Err(Error::of_key(key, format!("{value} is out of range"), remedy))
         }
         _ => Ok(()),
     }
@@ -142,9 +138,7 @@ impl Definition {
         document.schema(SCHEMA)?;
         let mut definition: Self = document.read()?;
         definition.resolve(directory);
-        definition
-            .check(directory)
-            .map_err(|error| document.locate(error))?;
+        definition.check(directory).map_err(|error| document.locate(error))?;
         document.text("name", &definition.name, NAME_CHARS_MAX)?;
         Ok(definition)
     }
@@ -152,17 +146,13 @@ impl Definition {
     /// Returns the number of host threads that work on all streams together.
     pub fn threads(&self) -> NonZeroUsize {
         let cores = || available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        self.threads
-            .and_then(NonZeroUsize::new)
-            .unwrap_or_else(cores)
+        self.threads.and_then(NonZeroUsize::new).unwrap_or_else(cores)
     }
 
     /// Returns the number of bytes of batches that all streams and queues together may hold: `memory` without
     /// the share of trees.
     pub fn memory_bytes(&self) -> u64 {
-        self.memory.map_or(256 << 20, |memory| {
-            memory.0.saturating_sub(self.trees_bytes())
-        })
+        self.memory.map_or(256 << 20, |memory| memory.0.saturating_sub(self.trees_bytes()))
     }
 
     /// Returns the maximum number of bytes that the trees of all outputs use.
@@ -203,18 +193,13 @@ impl Definition {
     /// Returns the definition with the number of threads from the command line.
     #[must_use]
     pub fn with_threads(self, threads: NonZeroUsize) -> Self {
-        Self {
-            threads: Some(threads.get()),
-            ..self
-        }
+        Self { threads: Some(threads.get()), ..self }
     }
 
     fn resolve(&mut self, directory: &Path) {
         let resolve = |path: &mut PathBuf| *path = directory.join(&path);
         self.input.files.iter_mut().for_each(resolve);
-        self.spill
-            .iter_mut()
-            .for_each(|spill| resolve(&mut spill.directory));
+        self.spill.iter_mut().for_each(|spill| resolve(&mut spill.directory));
         for node in self.nodes.values_mut() {
             node.password_file.iter_mut().for_each(resolve);
             node.tls_keys.iter_mut().for_each(resolve);
@@ -232,11 +217,7 @@ impl Definition {
         check_range("threads", self.threads, &THREADS)?;
         check_range("streams", self.streams, &STREAMS)?;
         check_range("input.rows", self.input.rows, &ROWS)?;
-        check_range(
-            "input.files",
-            Some(self.input.files.len()),
-            &(0..=FILES_MAX),
-        )?;
+        check_range("input.files", Some(self.input.files.len()), &(0..=FILES_MAX))?;
         check_range("stages", Some(self.stages.len()), &(0..=STAGES_MAX))?;
         check_range("nodes", Some(self.nodes.len()), &(0..=NODES_MAX))?;
         if self.outputs.is_empty() {
@@ -244,10 +225,7 @@ impl Definition {
             return Err(Error::of_key("outputs", "there is none", remedy));
         }
         check_range("outputs", Some(self.outputs.len()), &(1..=OUTPUTS_MAX))?;
-        if self
-            .memory
-            .is_some_and(|memory| !MEMORY.contains(&memory.0))
-        {
+        if self.memory.is_some_and(|memory| !MEMORY.contains(&memory.0)) {
             let remedy = "1 MiB to 65536 GiB";
             return Err(Error::of_key("memory", "out of range", remedy));
         }
@@ -257,21 +235,16 @@ impl Definition {
                 let problem = "a placement is called so";
                 return Err(Error::of_key(&key, problem, "give the node another name"));
             }
-            node.check()
-                .map_err(|error| below(&format!("nodes.{name}"), error))?;
+            node.check().map_err(|error| below(&format!("nodes.{name}"), error))?;
         }
         for (key, packing) in [("unpack", &self.unpack), ("repack", &self.repack)] {
-            packing
-                .check(&self.nodes)
-                .map_err(|error| below(key, error))?;
+            packing.check(&self.nodes).map_err(|error| below(key, error))?;
         }
         let mut has_partitions = false;
         for (index, stage) in self.stages.iter_mut().enumerate() {
             let key = format!("stages.{index}");
             stage.check(directory).map_err(|error| below(&key, error))?;
-            let node = stage
-                .placement()
-                .node_of(stage.node.as_deref(), &self.nodes);
+            let node = stage.placement().node_of(stage.node.as_deref(), &self.nodes);
             node.map_err(|error| below(&key, error))?;
             if stage.partitions().is_some() && std::mem::replace(&mut has_partitions, true) {
                 let problem = "another stage has partitioned already";
@@ -306,9 +279,7 @@ impl Definition {
             Some(partitions) => (0..=partitions).map(Some).collect(),
             None => vec![None],
         };
-        let lost = all
-            .into_iter()
-            .find(|one| self.routes(*one).next().is_none());
+        let lost = all.into_iter().find(|one| self.routes(*one).next().is_none());
         let Some(lost) = lost else {
             return Ok(());
         };
@@ -317,11 +288,7 @@ impl Definition {
             _ => "the partition of rows without a key".to_owned(),
         };
         let remedy = "name it in the `partitions` of an output, or add an output without them";
-        Err(Error::of_key(
-            "outputs",
-            format!("{name} goes nowhere"),
-            remedy,
-        ))
+        Err(Error::of_key("outputs", format!("{name} goes nowhere"), remedy))
     }
 }
 

@@ -103,12 +103,7 @@ impl Enlarger {
                 "all copies would be the same: name the column with the time, or with ids".into(),
             ));
         }
-        Ok(Self {
-            sample,
-            roles: played,
-            random: Random::new(seed),
-            copies: 0,
-        })
+        Ok(Self { sample, roles: played, random: Random::new(seed), copies: 0 })
     }
 
     fn copy(&mut self) -> Result<RecordBatch, Error> {
@@ -162,9 +157,7 @@ fn without_repeated_rows(sample: RecordBatch) -> Result<RecordBatch, Error> {
     };
     let compare = |a: usize, b: usize| {
         let mut orders = compared.iter().map(|compare| compare(a, b));
-        orders
-            .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let mut rows: Vec<usize> = (0..sample.num_rows()).collect();
     rows.sort_by(|&a, &b| compare(a, b));
@@ -179,10 +172,7 @@ fn without_repeated_rows(sample: RecordBatch) -> Result<RecordBatch, Error> {
 
 /// Converts the array to another type without changing values.
 fn exactly(array: &dyn Array, kind: &DataType, otherwise: &str) -> Result<ArrayRef, Error> {
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
+    let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = cast_with_options(array, kind, &options);
     cast.map_err(|error| Error::Refused(format!("{otherwise}: {error}")))
 }

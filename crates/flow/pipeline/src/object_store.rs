@@ -86,9 +86,7 @@ impl ObjectStore {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
         if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(is_name) {
-            return Err(refused(
-                "no name of a bucket; write s3://BUCKET/PREFIX".into(),
-            ));
+            return Err(refused("no name of a bucket; write s3://BUCKET/PREFIX".into()));
         }
         let key = |value: &Option<String>, name: &str| {
             let missing = || refused(format!("{name} is not set; object storage needs it"));
@@ -196,12 +194,7 @@ impl ObjectStore {
 /// Summarizes a store's response in one line: status, error code and message.
 fn said(answer: &Answer) -> String {
     let element = |name| element(&answer.text, name);
-    format!(
-        "{} {} {}",
-        answer.status,
-        element("Code"),
-        element("Message")
-    )
+    format!("{} {} {}", answer.status, element("Code"), element("Message"))
 }
 
 /// Returns the text of the first element of that name.
@@ -255,8 +248,7 @@ impl ObjectFile {
         let file = self.writer.into_inner().map_err(|error| error.into_error());
         let mut file = file.map_err(|error| Error::file(Path::new(&address), error))?;
         let sha256 = hex(self.digest.finish().as_ref());
-        self.store
-            .put(&self.name, &mut file, &sha256, self.replace)?;
+        self.store.put(&self.name, &mut file, &sha256, self.replace)?;
         Ok(self.bytes)
     }
 }

@@ -68,9 +68,7 @@ impl Sorting {
         self.time.bytes_out += bytes;
         let rows = sorted.num_rows();
         let begins = (0..rows).step_by(SORTED_ROWS);
-        Ok(begins
-            .map(|begin| sorted.slice(begin, SORTED_ROWS.min(rows - begin)))
-            .collect())
+        Ok(begins.map(|begin| sorted.slice(begin, SORTED_ROWS.min(rows - begin))).collect())
     }
 }
 
@@ -111,10 +109,7 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
     /// [`Error`]: there is no such column, or none is given.
     pub fn sorted_by(mut self, columns: Vec<SortColumn>) -> Result<Self, Error> {
         // Sorting an empty table checks the columns.
-        sort(
-            &[RecordBatch::new_empty(Arc::clone(&self.tables.schema))],
-            &columns,
-        )?;
+        sort(&[RecordBatch::new_empty(Arc::clone(&self.tables.schema))], &columns)?;
         self.tables.sort = Some(Sorting {
             columns,
             waiting: self.tables.writers.iter().map(|_| Vec::new()).collect(),
@@ -148,11 +143,7 @@ impl<W: Write + Send + 'static, F: FnMut(usize) -> Result<W, Error>> Repartition
             outputs,
             skew,
             sort,
-            times: StageTimes {
-                unpack: StageTime::default(),
-                partition: self.time,
-                repack,
-            },
+            times: StageTimes { unpack: StageTime::default(), partition: self.time, repack },
         })
     }
 }

@@ -27,10 +27,7 @@ pub struct PartitionedBatch {
 impl PartitionedBatch {
     /// Wraps a batch that is not partitioned.
     pub fn new(batch: RecordBatch) -> Self {
-        Self {
-            partition: None,
-            batch,
-        }
+        Self { partition: None, batch }
     }
 }
 
@@ -104,10 +101,7 @@ impl CompiledStage {
             let function = Arc::clone(&function);
             Ok(Self::boxed(move |batch| function(batch)))
         };
-        Self {
-            schema,
-            make: Box::new(make),
-        }
+        Self { schema, make: Box::new(make) }
     }
 
     /// Boxes a function that makes one batch of each batch.

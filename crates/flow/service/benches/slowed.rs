@@ -78,10 +78,8 @@ fn logs(file: Option<&str>) -> RecordBatch {
         .expect("gzip");
     let blocks = (0..ROWS).map(|row| {
         let endless = text.iter().copied().cycle();
-        let block: Vec<u8> = endless
-            .skip(row * BLOCK_BYTES % text.len())
-            .take(BLOCK_BYTES)
-            .collect();
+        let block: Vec<u8> =
+            endless.skip(row * BLOCK_BYTES % text.len()).take(BLOCK_BYTES).collect();
         let mut out = vec![0; block.len() + 1000];
         let output = kernel.run(&[&block], &mut out).expect("compresses");
         out.truncate(output.written);
@@ -142,11 +140,7 @@ fn compare(kind: &str, placements: &[&str], batch: &RecordBatch, is_bench: bool)
     let mut rates = vec![Vec::new(); placements.len()];
     for turn in 0..turns {
         for at in 0..placements.len() {
-            let at = if turn % 2 == 0 {
-                at
-            } else {
-                placements.len() - 1 - at
-            };
+            let at = if turn % 2 == 0 { at } else { placements.len() - 1 - at };
             let node: Box<dyn SlowNode> = match kind {
                 "process" => Box::new(NodeProcess::start(core)),
                 _ => Box::new(NodeThread::start()),
@@ -160,10 +154,7 @@ fn compare(kind: &str, placements: &[&str], batch: &RecordBatch, is_bench: bool)
     }
     let (adaptive, fixed) = rates.split_last().expect("several");
     let best = fixed.iter().copied().fold(0.0, f64::max);
-    println!(
-        "{kind:<10} adaptive over the best static placement: {:.2}",
-        adaptive / best
-    );
+    println!("{kind:<10} adaptive over the best static placement: {:.2}", adaptive / best);
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -185,10 +176,7 @@ struct NodeThread {
 impl NodeThread {
     fn start() -> Self {
         let node = InProcessNode::new(NonZeroUsize::MIN).expect("a node");
-        Self {
-            faults: node.faults(),
-            node: Arc::new(node),
-        }
+        Self { faults: node.faults(), node: Arc::new(node) }
     }
 }
 
@@ -222,9 +210,7 @@ impl NodeProcess {
         let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("a pipe");
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .expect("its address");
+        BufReader::new(stdout).read_line(&mut line).expect("its address");
         let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool"));
         Self {
             orders: child.stdin.take().expect("a pipe").into(),
@@ -375,11 +361,6 @@ fn report(report: &PipelineReport) {
         );
     }
     for event in &report.events {
-        println!(
-            "  {:.2} s: {}: {}",
-            event.at_ns as f64 / 1e9,
-            event.stage,
-            event.message
-        );
+        println!("  {:.2} s: {}: {}", event.at_ns as f64 / 1e9, event.stage, event.message);
     }
 }

@@ -44,9 +44,7 @@ impl Interceptor for AuthInterceptor {
             }
             false => {
                 Counters::add(&self.service.counters.unauthenticated, 1);
-                Err(Status::unauthenticated(
-                    "a password is needed, as bearer token or basic",
-                ))
+                Err(Status::unauthenticated("a password is needed, as bearer token or basic"))
             }
         }
     }

@@ -91,10 +91,7 @@ pub(crate) async fn accept(
                     _ => return,
                 },
             };
-            service
-                .counters
-                .open_connections
-                .fetch_add(1, Ordering::Relaxed);
+            service.counters.open_connections.fetch_add(1, Ordering::Relaxed);
             let connection = Connection {
                 stream,
                 peer: Peer::default(),

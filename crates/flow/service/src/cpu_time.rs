@@ -24,8 +24,7 @@ impl CpuTime {
         let begin_ns = thread_cpu_ns();
         let (done, work_ns) = work();
         let here_ns = thread_cpu_ns().saturating_sub(begin_ns);
-        self.0
-            .fetch_add(work_ns.saturating_sub(here_ns), Ordering::Relaxed);
+        self.0.fetch_add(work_ns.saturating_sub(here_ns), Ordering::Relaxed);
         done
     }
 

@@ -54,11 +54,7 @@ impl Subscribe {
             },
             None => (text, None),
         };
-        Ok(Self {
-            output: output.into(),
-            partition,
-            follow: true,
-        })
+        Ok(Self { output: output.into(), partition, follow: true })
     }
 
     /// Writes the request as a ticket in JSON.
@@ -101,11 +97,7 @@ mod tests {
     #[test]
     fn tickets_are_words_or_json() {
         let ticket = |text: &str| Subscribe::parse(text.as_bytes()).unwrap();
-        let plain = Subscribe {
-            output: "near".into(),
-            partition: None,
-            follow: true,
-        };
+        let plain = Subscribe { output: "near".into(), partition: None, follow: true };
         assert_eq!(ticket("near"), plain);
         assert_eq!(ticket("near/3").partition, Some(3));
         assert_eq!(ticket("near/by").output, "near/by");

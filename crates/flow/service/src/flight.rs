@@ -41,10 +41,7 @@ const SUBSCRIBERS_REMEDY: &str = "--max-subscribers takes more";
 const ACTIONS: [(&str, &str); 3] = [
     ("health", "SERVING, or DRAINING while the service ends"),
     ("statistics", "throughput, backlog, memory and lag as JSON"),
-    (
-        wire::ACTION,
-        "what messages may be compressed with, as JSON",
-    ),
+    (wire::ACTION, "what messages may be compressed with, as JSON"),
 ];
 
 /// The calls, for a service.
@@ -80,9 +77,7 @@ impl Endpoint {
             let all = hosted.outputs.iter();
             listed(all.filter(|output| output.has_subscribers()))
         };
-        let found = hosted
-            .output(name)
-            .filter(|output| output.has_subscribers());
+        let found = hosted.output(name).filter(|output| output.has_subscribers());
         found.cloned().ok_or_else(|| {
             Status::not_found(format!(
                 "no output for subscribers is called {name:?}; there are: {}",
@@ -137,9 +132,7 @@ impl Endpoint {
         let output = self.tree(ticket)?;
         let (schema, roles) = tracks::describe(&self.service, &output).await?;
         let endpoint = FlightEndpoint {
-            ticket: Some(Ticket {
-                ticket: ticket.to_bytes().into(),
-            }),
+            ticket: Some(Ticket { ticket: ticket.to_bytes().into() }),
             ..FlightEndpoint::default()
         };
         Ok(FlightInfo {
@@ -171,15 +164,7 @@ impl Endpoint {
             (Some(stage), _) => {
                 let permit = stream()?;
                 let channel = (data, options);
-                node::serve(
-                    Arc::clone(&service),
-                    stage,
-                    opening,
-                    messages,
-                    channel,
-                    permit,
-                )
-                .await;
+                node::serve(Arc::clone(&service), stage, opening, messages, channel, permit).await;
             }
             (None, None) => {
                 return Err(Status::invalid_argument(
@@ -215,24 +200,14 @@ impl Endpoint {
             }
             [_, name] => {
                 let output = self.output(name)?;
-                let ticket = Subscribe {
-                    output: output.name.to_string(),
-                    partition: None,
-                    follow: true,
-                };
-                let ticket = Ticket {
-                    ticket: ticket.to_bytes().into(),
-                };
-                let endpoint = FlightEndpoint {
-                    ticket: Some(ticket),
-                    ..FlightEndpoint::default()
-                };
+                let ticket =
+                    Subscribe { output: output.name.to_string(), partition: None, follow: true };
+                let ticket = Ticket { ticket: ticket.to_bytes().into() };
+                let endpoint = FlightEndpoint { ticket: Some(ticket), ..FlightEndpoint::default() };
                 (known.output, Some(endpoint))
             }
             _ => {
-                return Err(Status::not_found(
-                    "a path is PIPELINE, or PIPELINE and OUTPUT",
-                ));
+                return Err(Status::not_found("a path is PIPELINE, or PIPELINE and OUTPUT"));
             }
         };
         Ok(FlightInfo {
@@ -278,10 +253,7 @@ impl FlightService for Endpoint {
     ) -> Result<Response<Self::HandshakeStream>, Status> {
         // The caller has already given the password.
         let bearer = access::bearer(request.metadata());
-        let answer = HandshakeResponse {
-            protocol_version: 0,
-            payload: Vec::new().into(),
-        };
+        let answer = HandshakeResponse { protocol_version: 0, payload: Vec::new().into() };
         let mut response = Response::new(stream_of(vec![answer]));
         if let Some(Ok(value)) = bearer.map(|bearer| bearer.parse()) {
             response.metadata_mut().insert("authorization", value);
@@ -297,10 +269,7 @@ impl FlightService for Endpoint {
             return Ok(Response::new(stream_of(Vec::new())));
         };
         let input = hosted.pipeline.definition().flight_path();
-        let outputs = hosted
-            .outputs
-            .iter()
-            .filter(|output| output.has_subscribers());
+        let outputs = hosted.outputs.iter().filter(|output| output.has_subscribers());
         let paths = outputs.map(|output| path(&[input, &output.name]));
         let infos = std::iter::once(path(&[input])).chain(paths);
         let infos = infos.map(|descriptor| self.info(&descriptor));
@@ -354,13 +323,7 @@ impl FlightService for Endpoint {
             let (data, receiver) = mpsc::channel(AHEAD);
             let service = Arc::clone(&self.service);
             let channel = (data, options);
-            tokio::spawn(tracks::serve(
-                service,
-                output,
-                ticket.tracks,
-                channel,
-                permit,
-            ));
+            tokio::spawn(tracks::serve(service, output, ticket.tracks, channel, permit));
             return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
         }
         let wanted = Subscribe::parse(&request.get_ref().ticket)?;
@@ -422,9 +385,7 @@ impl FlightService for Endpoint {
                 )));
             }
         };
-        let result = ActionResult {
-            body: body.into_bytes().into(),
-        };
+        let result = ActionResult { body: body.into_bytes().into() };
         Ok(Response::new(stream_of(vec![result])))
     }
 

@@ -272,10 +272,7 @@ fn gone<T>(_: T) -> Status {
 }
 
 async fn statistics(client: &mut Client) -> Result<Statistics, Status> {
-    let action = Action {
-        r#type: "statistics".into(),
-        ..Action::default()
-    };
+    let action = Action { r#type: "statistics".into(), ..Action::default() };
     let mut answer = client.do_action(action).await?.into_inner();
     let answer = answer.message().await?;
     let parsed = answer.and_then(|answer| serde_json::from_slice::<Statistics>(&answer.body).ok());
@@ -379,10 +376,7 @@ impl WaveProgress {
     fn sum(mut self) -> Wave {
         self.latencies_ns.sort_unstable();
         let count = self.latencies_ns.len();
-        let at = |share: usize| {
-            self.latencies_ns
-                .get((count * share).div_ceil(100).max(1) - 1)
-        };
+        let at = |share: usize| self.latencies_ns.get((count * share).div_ceil(100).max(1) - 1);
         Wave {
             acknowledged_batches: count as u64,
             acknowledged_p50_ns: at(50).copied(),

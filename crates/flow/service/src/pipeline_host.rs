@@ -77,12 +77,7 @@ impl PipelineHost {
         let accepts_loss = (definition.spill.as_ref()).is_some_and(|spill| spill.accepts_loss);
         let options = |name: String| {
             let (directory, space) = spill.clone()?;
-            Some(SpillOptions {
-                directory,
-                name,
-                accepts_loss,
-                space,
-            })
+            Some(SpillOptions { directory, name, accepts_loss, space })
         };
         let (input, recovered, mut lost) = Queue::open(input_bytes, options("input".into()))?;
         let schemas = Schemas::default();
@@ -94,10 +89,8 @@ impl PipelineHost {
             if let Some(batch) = waiting.first() {
                 schemas.take_output(&batch.data.schema())?;
             }
-            let Written {
-                last: mut taken,
-                files: first_file,
-            } = Written::of(output, packing.unpack.pool());
+            let Written { last: mut taken, files: first_file } =
+                Written::of(output, packing.unpack.pool());
             for (position, batch) in (0..).zip(&waiting) {
                 match taken.has(&batch.producer, batch.sequence) {
                     // A file has got its name, and then the process ended.
@@ -156,9 +149,7 @@ impl PipelineHost {
         };
         if let Some(first) = recovered.first() {
             let definition = hosted.pipeline.definition();
-            hosted
-                .schemas
-                .take_input(definition, &first.data.schema())?;
+            hosted.schemas.take_input(definition, &first.data.schema())?;
         }
         Ok((hosted, recovered, lost))
     }
@@ -218,14 +209,8 @@ fn open_spill(spill: &overside_flow::Spill) -> Result<(PathBuf, Arc<SpillSpace>)
     use std::os::unix::fs::DirBuilderExt;
     let directory = spill.directory.clone();
     // Data of producers are private.
-    let made = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory);
-    made.map_err(|error| ServiceError::Directory {
-        path: directory.clone(),
-        error,
-    })?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.map_err(|error| ServiceError::Directory { path: directory.clone(), error })?;
     Ok((directory, Arc::new(SpillSpace::new(spill.bytes.0))))
 }
 

@@ -38,11 +38,7 @@ pub(crate) fn run(service: &Service, hosted: &PipelineHost, runtime: &Handle) {
         };
         match end {
             End::Finished => return,
-            End::Failed {
-                position,
-                resume,
-                error,
-            } => {
+            End::Failed { position, resume, error } => {
                 fail(service, hosted, position, &error);
                 cursor = resume;
                 hosted.resume_at(cursor);
@@ -76,11 +72,7 @@ fn one_stream(hosted: &PipelineHost, runtime: &Handle, cursor: u64) -> End {
     let stream = match hosted.pipeline.stream(&schema) {
         Ok(stream) => stream,
         Err(error) => {
-            return End::Failed {
-                position: cursor,
-                resume: cursor,
-                error,
-            };
+            return End::Failed { position: cursor, resume: cursor, error };
         }
     };
     let in_stages = Mutex::new(VecDeque::new());
@@ -125,9 +117,7 @@ fn push(
     while let Some(queued) = runtime.block_on(next(cursor))? {
         let _processing = hosted.begin(queued.position);
         cursor = queued.position + 1;
-        let is_current = hosted
-            .input
-            .with_receipt(queued.position, |receipt| receipt.is_current());
+        let is_current = hosted.input.with_receipt(queued.position, |receipt| receipt.is_current());
         if is_current == Some(false) {
             // One before it failed: it will come again.
             hosted.input.remove(queued.position, drop);
@@ -170,10 +160,7 @@ fn pull(
             Err(error) => {
                 let in_stages = lock(in_stages);
                 let resume = in_stages.front()?.position;
-                let failed = stream
-                    .failed_batch()
-                    .unwrap_or(pulled)
-                    .saturating_sub(pulled);
+                let failed = stream.failed_batch().unwrap_or(pulled).saturating_sub(pulled);
                 let failed = in_stages.get(failed as usize);
                 return Some(End::Failed {
                     position: failed.map_or(resume, |one| one.position),

@@ -192,10 +192,7 @@ impl<R: Ack> Queue<R> {
                 Some(spill)
             }
         };
-        let counts = QueueCounts {
-            batches: slots.len() as u64,
-            ..QueueCounts::default()
-        };
+        let counts = QueueCounts { batches: slots.len() as u64, ..QueueCounts::default() };
         let state = State {
             first: 0,
             is_spilling: !slots.is_empty(),
@@ -350,10 +347,7 @@ impl<R: Ack> Queue<R> {
                     let batch = tokio::task::block_in_place(|| {
                         Ok::<_, QueueError>(Batch::from_record(&place.read()?)?)
                     })?;
-                    return Ok(Some(Queued {
-                        position,
-                        batch: Arc::new(batch),
-                    }));
+                    return Ok(Some(Queued { position, batch: Arc::new(batch) }));
                 }
                 Found::End => return Ok(None),
                 Found::Nothing => readable.await,
@@ -374,10 +368,7 @@ impl<R: Ack> Queue<R> {
         };
         let position = state.first + index as u64;
         match (&slot.batch, &slot.place) {
-            (Some(batch), _) => Found::Memory(Queued {
-                position,
-                batch: Arc::clone(batch),
-            }),
+            (Some(batch), _) => Found::Memory(Queued { position, batch: Arc::clone(batch) }),
             (None, Some(place)) => Found::Disk(position, place.clone()),
             (None, None) => Found::Nothing,
         }
@@ -428,11 +419,9 @@ impl<R: Ack> Queue<R> {
     /// producer may take it for safe, although it is not delivered.
     pub fn saved_until(&self, positions: Range<u64>) -> Option<u64> {
         let state = lock(&self.state);
-        let saved = (state.first..)
-            .zip(&state.slots)
-            .filter(|(position, slot)| {
-                positions.contains(position) && slot.place.is_some() && !slot.is_released
-            });
+        let saved = (state.first..).zip(&state.slots).filter(|(position, slot)| {
+            positions.contains(position) && slot.place.is_some() && !slot.is_released
+        });
         saved.last().map(|(position, _)| position + 1)
     }
 
@@ -462,10 +451,7 @@ impl<R: Ack> Queue<R> {
     /// Returns the state of the queue now.
     pub fn status(&self) -> QueueStatus {
         let state = lock(&self.state);
-        let oldest = state
-            .slots
-            .front()
-            .map_or(Duration::ZERO, |slot| slot.since.elapsed());
+        let oldest = state.slots.front().map_or(Duration::ZERO, |slot| slot.since.elapsed());
         let waiting = state.slots.iter().filter(|slot| !slot.is_released);
         QueueStatus {
             backlog_batches: waiting.count() as u64,

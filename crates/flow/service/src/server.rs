@@ -79,10 +79,7 @@ impl Server {
     /// # Errors
     /// [`ServiceError`].
     pub fn bind(work: Work, limits: Limits, settings: Settings) -> Result<Self, ServiceError> {
-        let failed = |error| ServiceError::Listen {
-            address: settings.listen,
-            error,
-        };
+        let failed = |error| ServiceError::Listen { address: settings.listen, error };
         let listener = TcpListener::bind(settings.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let runtime = Builder::new_multi_thread()
@@ -93,10 +90,8 @@ impl Server {
             .map_err(ServiceError::Threads)?;
         let service = Arc::new(Service::new(work, limits, runtime.handle())?);
         let metrics = settings.metrics.map(|address| {
-            let (serving, error) = (Arc::clone(&service), |error| ServiceError::Listen {
-                address,
-                error,
-            });
+            let (serving, error) =
+                (Arc::clone(&service), |error| ServiceError::Listen { address, error });
             let listener = overside_http::Listener::bind(address).map_err(error)?;
             let address = listener.address().map_err(error)?;
             let answer = move |path: &str| pages::answer(&serving, path);
@@ -134,13 +129,7 @@ impl Server {
     /// # Errors
     /// [`ServiceError`].
     pub fn run(self) -> Result<Ended, ServiceError> {
-        let Self {
-            service,
-            settings,
-            listener,
-            runtime,
-            ..
-        } = self;
+        let Self { service, settings, listener, runtime, .. } = self;
         let processing = service.hosted.is_some().then(|| {
             let (service, handle) = (Arc::clone(&service), runtime.handle().clone());
             std::thread::spawn(move || {
@@ -152,10 +141,8 @@ impl Server {
         runtime.block_on(async {
             let (sender, accepted) = mpsc::channel(1);
             let listener = tokio::net::TcpListener::from_std(listener);
-            let listener = listener.map_err(|error| ServiceError::Listen {
-                address: settings.listen,
-                error,
-            })?;
+            let listener = listener
+                .map_err(|error| ServiceError::Listen { address: settings.listen, error })?;
             let accepting = connection::accept(
                 Arc::clone(&service),
                 listener,
@@ -214,16 +201,12 @@ fn calls(
     service: &Arc<Service>,
     settings: &Settings,
 ) -> InterceptedService<FlightServiceServer<Endpoint>, AuthInterceptor> {
-    let endpoint = Endpoint {
-        service: Arc::clone(service),
-    };
+    let endpoint = Endpoint { service: Arc::clone(service) };
     let server = FlightServiceServer::new(endpoint)
         .max_decoding_message_size(service.limits.message_bytes)
         .max_encoding_message_size(usize::MAX);
-    let gate = AuthInterceptor {
-        password: settings.password.clone(),
-        service: Arc::clone(service),
-    };
+    let gate =
+        AuthInterceptor { password: settings.password.clone(), service: Arc::clone(service) };
     InterceptedService::new(server, gate)
 }
 

@@ -143,10 +143,7 @@ impl Service {
         let (streams, packing) = match &work {
             Work::Pipeline(definition) => {
                 let pool = CodecPool::new(definition.threads()).map_err(FlowError::from)?;
-                (
-                    definition.streams(),
-                    Packing::open(definition, &Arc::new(pool))?,
-                )
+                (definition.streams(), Packing::open(definition, &Arc::new(pool))?)
             }
             Work::Node { streams, pool } => (*streams, Packing::of_pool(pool)),
         };
@@ -186,9 +183,7 @@ impl Service {
         let memory = |hosted: &PipelineHost| hosted.pipeline.definition().memory_bytes();
         let message = self.limits.message_bytes as u64;
         let memory = self.hosted.as_ref().map_or(u64::MAX, memory).max(message);
-        UnpackOptions {
-            message_bytes_max: message.saturating_mul(EXPANSION_MAX).min(memory),
-        }
+        UnpackOptions { message_bytes_max: message.saturating_mul(EXPANSION_MAX).min(memory) }
     }
 
     /// Takes no more batches; those that are there are delivered.

@@ -44,27 +44,14 @@ pub(crate) fn json(service: &Service) -> String {
 pub(crate) fn value(service: &Service) -> Value {
     let mut all = Map::new();
     let mut put = |key: &str, value: Value| drop(all.insert(key.into(), value));
-    let state = if service.is_ending() {
-        "draining"
-    } else {
-        "serving"
-    };
+    let state = if service.is_ending() { "draining" } else { "serving" };
     put("state", json!(state));
     put("uptime_s", json!(service.started.elapsed().as_secs_f64()));
     put("cpu_s", json!(process_cpu_s()));
-    put(
-        "memory_bytes",
-        json!(overside_base::memory_figure("/proc/self/status", "VmRSS")),
-    );
+    put("memory_bytes", json!(overside_base::memory_figure("/proc/self/status", "VmRSS")));
     put("producers", json!(service.producers.len()));
-    put(
-        "unacknowledged_batches",
-        json!(service.producers.unacknowledged()),
-    );
-    put(
-        "counters",
-        json!(counters(service).into_iter().collect::<Map<_, _>>()),
-    );
+    put("unacknowledged_batches", json!(service.producers.unacknowledged()));
+    put("counters", json!(counters(service).into_iter().collect::<Map<_, _>>()));
     put("unpack", json!(service.packing.unpack.report()));
     put("repack", json!(service.packing.repack.report()));
     if let Some(hosted) = &service.hosted {
@@ -78,10 +65,7 @@ pub(crate) fn value(service: &Service) -> Value {
         put("provenance", json!(report.provenance));
         put("input", json!(hosted.input.status()));
         put("outputs", json!(outputs(hosted)));
-        put(
-            "processing_batches",
-            json!(hosted.processing.load(Ordering::Relaxed)),
-        );
+        put("processing_batches", json!(hosted.processing.load(Ordering::Relaxed)));
         let spill = hosted.spill.as_ref().map(
             |space| json!({"used_bytes": space.used_bytes(), "limit_bytes": space.limit_bytes()}),
         );
@@ -98,14 +82,8 @@ pub(crate) fn counters(service: &Service) -> Vec<(String, Value)> {
     [
         ("connections_total", read(&counters.connections)),
         ("connections", now(&counters.open_connections)),
-        (
-            "connections_rejected_total",
-            read(&counters.rejected_connections),
-        ),
-        (
-            "unauthenticated_calls_total",
-            read(&counters.unauthenticated),
-        ),
+        ("connections_rejected_total", read(&counters.rejected_connections)),
+        ("unauthenticated_calls_total", read(&counters.unauthenticated)),
         ("put_streams_total", read(&counters.put_streams)),
         ("put_streams", now(&counters.open_put_streams)),
         ("received_batches_total", read(&counters.received_batches)),

@@ -35,9 +35,7 @@ struct Codecs {
 pub(crate) fn codecs_json() -> String {
     let codecs = Codecs {
         codec: ["none", "lz4", "zstd"].map(String::from).into(),
-        outer: Outer::FORMATS
-            .map(|format| name(Outer::new(format, None)))
-            .into(),
+        outer: Outer::FORMATS.map(|format| name(Outer::new(format, None))).into(),
     };
     // Texts become JSON always.
     serde_json::to_string(&codecs).unwrap_or_default()
@@ -126,10 +124,7 @@ pub(crate) async fn settled(
 
 /// `None`: it answers something else.
 async fn codecs_of(client: &mut Client) -> Result<Option<Codecs>, Status> {
-    let action = Action {
-        r#type: ACTION.into(),
-        ..Action::default()
-    };
+    let action = Action { r#type: ACTION.into(), ..Action::default() };
     let mut answers = client.do_action(action).await?.into_inner();
     let answer = answers.message().await?;
     Ok(answer.and_then(|answer| serde_json::from_slice(&answer.body).ok()))

@@ -132,10 +132,7 @@ impl TreeOptions {
         self.check_sizes()?;
         let time = schema.field(overside_flow_operators::column(schema, &self.time)?);
         let kind = time.data_type();
-        let is_text = matches!(
-            kind,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-        );
+        let is_text = matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         if !kind.is_temporal() && !kind.is_numeric() && !is_text {
             return Err(Error::ColumnType {
                 name: self.time.clone(),
@@ -200,14 +197,11 @@ impl TreeOptions {
                 to: self.above + (level + 1) * self.bits,
             },
             // Rows of one node agree in the bits of the levels above.
-            TreeKey::Hash => PartitionMethod::Hash {
-                partitions: 1 << (self.above + (level + 1) * self.bits),
-            },
+            TreeKey::Hash => {
+                PartitionMethod::Hash { partitions: 1 << (self.above + (level + 1) * self.bits) }
+            }
         };
-        PartitionKey {
-            column: self.id.clone(),
-            method,
-        }
+        PartitionKey { column: self.id.clone(), method }
     }
 
     /// Returns the number of leaves for ids that are not null.
@@ -217,10 +211,7 @@ impl TreeOptions {
 
     /// Returns the leaf of rows without an id.
     fn null_leaf(&self) -> Node {
-        Node {
-            level: self.levels,
-            index: self.leaves(),
-        }
+        Node { level: self.levels, index: self.leaves() }
     }
 
     /// Returns `true` if the node belongs to this tree.
@@ -264,18 +255,14 @@ impl TreeOptions {
     /// Returns the partition key whose partitions give the leaf of an id, by [`Self::leaf`].
     pub(super) fn leaf_key(&self) -> PartitionKey {
         let method = match self.key {
-            TreeKey::Bits => PartitionMethod::Bits {
-                from: self.above,
-                to: self.above + self.levels * self.bits,
-            },
-            TreeKey::Hash => PartitionMethod::Hash {
-                partitions: (self.leaves() as usize) << self.above,
-            },
+            TreeKey::Bits => {
+                PartitionMethod::Bits { from: self.above, to: self.above + self.levels * self.bits }
+            }
+            TreeKey::Hash => {
+                PartitionMethod::Hash { partitions: (self.leaves() as usize) << self.above }
+            }
         };
-        PartitionKey {
-            column: self.id.clone(),
-            method,
-        }
+        PartitionKey { column: self.id.clone(), method }
     }
 
     /// Returns `true` if rows of the leaf may be in the node, because the node is that leaf or is

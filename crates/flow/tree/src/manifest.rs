@@ -14,10 +14,7 @@ use overside_flow_operators::Error;
 /// Name of the format, with its version: a file of a newer version is refused, not misread.
 const SCHEMA: &str = "overside-tree/1";
 const FILE: &str = "tree.json";
-const LIMITS: Limits = Limits {
-    values: 2_000_000,
-    ..Limits::bytes(64 << 20)
-};
+const LIMITS: Limits = Limits { values: 2_000_000, ..Limits::bytes(64 << 20) };
 
 /// Options and files of a tree, as they were at the last commit.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -231,11 +231,7 @@ impl Search {
             let reason = format!("{count} ids: a query has at most {IDS_MAX}");
             return Err(Error::Options(reason));
         }
-        let mut search = Self {
-            filter: None,
-            leaves: None,
-            bounds: Vec::new(),
-        };
+        let mut search = Self { filter: None, leaves: None, bounds: Vec::new() };
         let mut conditions = Vec::new();
         if !query.ids.is_empty() {
             let column = overside_flow_operators::column(schema, &options.id)?;
@@ -274,11 +270,7 @@ impl Search {
             }
         }
         let [least, most] = sides;
-        search.bounds.push(Between {
-            column,
-            least,
-            most,
-        });
+        search.bounds.push(Between { column, least, most });
         if !conditions.is_empty() {
             let text = conditions.join(" AND ");
             search.filter = Some(Filter::new(SchemaRef::clone(schema), &text)?);
@@ -304,9 +296,7 @@ fn no_value(text: &str, role: &str, column: &str, kind: &DataType) -> Error {
         true => "; write it as 2018-08-01 or 2018-08-01T12:00:00",
         false => "",
     };
-    Error::Options(format!(
-        "{text:?} is no {role}: column {column:?} holds {kind}{remedy}"
-    ))
+    Error::Options(format!("{text:?} is no {role}: column {column:?} holds {kind}{remedy}"))
 }
 
 /// Quotes text as SQL does: names with `"`, strings with `'`. A mark within the text is doubled.

@@ -53,18 +53,13 @@ pub(super) fn write(
         }
     }
     let (output, _) = writer.finish()?;
-    let file = output
-        .into_inner()
-        .map_err(std::io::IntoInnerError::into_error)?;
+    let file = output.into_inner().map_err(std::io::IntoInnerError::into_error)?;
     Ok(file.sync_all()?)
 }
 
 /// Returns the rows sorted by id and time.
 pub(super) fn sorted(batches: &[RecordBatch], id: &str, time: &str) -> Result<RecordBatch, Error> {
-    sort(
-        batches,
-        &[SortColumn::ascending(id), SortColumn::ascending(time)],
-    )
+    sort(batches, &[SortColumn::ascending(id), SortColumn::ascending(time)])
 }
 
 /// Opens a file of a node.

@@ -69,9 +69,7 @@ impl From<Sequences> for Vec<(Box<str>, u64)> {
         let mut pairs: Vec<(Box<str>, Noted)> = all.last.into_iter().collect();
         pairs.sort_unstable_by_key(|(_, noted)| noted.at);
         let pairs = pairs.into_iter();
-        pairs
-            .map(|(producer, noted)| (producer, noted.sequence))
-            .collect()
+        pairs.map(|(producer, noted)| (producer, noted.sequence)).collect()
     }
 }
 

@@ -29,12 +29,7 @@ pub struct TrackQuery {
 impl Default for TrackQuery {
     /// Returns a query for all rows.
     fn default() -> Self {
-        Self {
-            ids: Vec::new(),
-            from: None,
-            to: None,
-            bytes_max: u64::MAX,
-        }
+        Self { ids: Vec::new(), from: None, to: None, bytes_max: u64::MAX }
     }
 }
 
@@ -47,10 +42,7 @@ pub struct Gathered {
 impl Gathered {
     /// Starts at 0 with a maximum of `bytes_max`.
     pub fn new(bytes_max: u64) -> Self {
-        Self {
-            bytes: AtomicU64::new(0),
-            bytes_max,
-        }
+        Self { bytes: AtomicU64::new(0), bytes_max }
     }
 
     /// Adds rows.

@@ -103,9 +103,7 @@ impl TreeWriter {
                 if manifest.options != *options {
                     return Err(made_otherwise(directory, &manifest.options));
                 }
-                let own = run::open(&schema_file, &ReadOptions::default(), pool)?
-                    .schema()
-                    .clone();
+                let own = run::open(&schema_file, &ReadOptions::default(), pool)?.schema().clone();
                 check_schema(&own, schema).map_err(|error| has_others(directory, error))?;
                 manifest
             }
@@ -224,9 +222,7 @@ impl TreeWriter {
             let parts = partition(&self.schema, &batches, &key, PartitionOptions::default())?;
             drop(batches);
             self.written.splits += 1;
-            children = (0..parts.tables.len())
-                .map(|index| child(index).index)
-                .collect();
+            children = (0..parts.tables.len()).map(|index| child(index).index).collect();
             for (&child, batches) in children.iter().zip(parts.tables) {
                 if batches.is_empty() || before.contains(&child) || lost.contains_key(&child) {
                     continue;
@@ -521,10 +517,8 @@ impl TreeWriter {
 
     fn read(&self, runs: &[Run]) -> Result<Vec<RecordBatch>, Error> {
         let mut batches = Vec::new();
-        let options = ReadOptions {
-            written: Some(SchemaRef::clone(&self.schema)),
-            ..ReadOptions::default()
-        };
+        let options =
+            ReadOptions { written: Some(SchemaRef::clone(&self.schema)), ..ReadOptions::default() };
         for run in runs {
             let path = self.manifest.file(&self.directory, run);
             let read = run::open(&path, &options, &self.pool).and_then(|reader| {
@@ -551,9 +545,8 @@ impl TreeWriter {
     /// Removes files that an earlier process wrote and did not commit.
     fn remove_strays(&self) -> Result<(), Error> {
         let runs = self.manifest.runs.iter();
-        let known: HashSet<PathBuf> = runs
-            .map(|run| self.manifest.file(&self.directory, run))
-            .collect();
+        let known: HashSet<PathBuf> =
+            runs.map(|run| self.manifest.file(&self.directory, run)).collect();
         for path in files(&self.directory)? {
             if !known.contains(&path) {
                 remove(&path)?;

@@ -59,12 +59,7 @@ impl<E: ProcessingEngine> StorageBackend for Memory<E> {
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
-        let parameters = [
-            ("dir", ""),
-            ("save", ""),
-            ("appendonly", "no"),
-            ("appendfsync", "no"),
-        ];
+        let parameters = [("dir", ""), ("save", ""), ("appendonly", "no"), ("appendfsync", "no")];
         parameters.map(|(name, value)| (name, value.into())).into()
     }
 

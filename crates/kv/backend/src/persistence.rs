@@ -76,11 +76,7 @@ impl PersistenceOptions {
     /// Usual ones, with a log that is synced every second.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
-        Self {
-            directory,
-            log: Some(SyncPolicy::EverySecond),
-            log_bytes_max: 64 << 20,
-        }
+        Self { directory, log: Some(SyncPolicy::EverySecond), log_bytes_max: 64 << 20 }
     }
 }
 
@@ -106,10 +102,7 @@ pub fn open_all<E: Snapshots + Send>(
         let all = directories.into_iter().zip(engines);
         let threads: Vec<_> = all
             .map(|(directory, engine)| {
-                let options = PersistenceOptions {
-                    log,
-                    ..PersistenceOptions::new(directory)
-                };
+                let options = PersistenceOptions { log, ..PersistenceOptions::new(directory) };
                 scope.spawn(move || LoggedEngine::open(options, engine, hasher, now_ms))
             })
             .collect();

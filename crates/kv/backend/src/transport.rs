@@ -76,11 +76,7 @@ impl Transport {
     /// The connection cannot be used any more.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
-            return if bytes.is_empty() {
-                Ok(0)
-            } else {
-                send_some(self.socket.as_fd(), bytes)
-            };
+            return if bytes.is_empty() { Ok(0) } else { send_some(self.socket.as_fd(), bytes) };
         };
         let mut sent = 0;
         loop {
@@ -95,9 +91,7 @@ impl Transport {
             if rest.is_empty() || tls.is_handshaking() {
                 return Ok(sent);
             }
-            sent += tls
-                .writer()
-                .write(&rest[..rest.len().min(ENCRYPTED_BYTES_MAX)])?;
+            sent += tls.writer().write(&rest[..rest.len().min(ENCRYPTED_BYTES_MAX)])?;
         }
     }
 

@@ -20,10 +20,7 @@ impl Waker {
     /// # Errors
     /// The system's error if it has no more descriptors.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            armed: Armed::new(),
-            event: EventFd::new()?,
-        })
+        Ok(Self { armed: Armed::new(), event: EventFd::new()? })
     }
 
     /// Wakes the worker if it sleeps or is about to.

@@ -70,14 +70,8 @@ impl Connection {
     /// Connects, and authenticates.
     pub(crate) fn open(settings: &Settings, number: u64) -> Result<Self, BenchError> {
         let endpoint = settings.endpoint(number);
-        let address = settings
-            .endpoints()
-            .nth(endpoint)
-            .unwrap_or(&settings.address);
-        let failed = |source| BenchError::Connection {
-            address: address.to_string(),
-            source,
-        };
+        let address = settings.endpoints().nth(endpoint).unwrap_or(&settings.address);
+        let failed = |source| BenchError::Connection { address: address.to_string(), source };
         let workload = &settings.workload;
         let (count, seed) = (settings.records.count, settings.seed);
         let connections = (settings.connections * settings.generator.count) as u64;
@@ -108,11 +102,7 @@ impl Connection {
         if !protocol.authenticate(password, &mut self.out) {
             return Ok(());
         }
-        let outstanding = Outstanding {
-            expect: Expect::Stored,
-            record: 0,
-            started_ns: 0,
-        };
+        let outstanding = Outstanding { expect: Expect::Stored, record: 0, started_ns: 0 };
         self.outstanding.push_back(outstanding);
         self.stream.set_patience().map_err(|e| self.failed(e))?;
         self.flush()?;
@@ -213,11 +203,7 @@ impl Connection {
     }
 
     fn expect(&mut self, expect: Expect, record: u64, started_ns: u64) {
-        self.outstanding.push_back(Outstanding {
-            expect,
-            record,
-            started_ns,
-        });
+        self.outstanding.push_back(Outstanding { expect, record, started_ns });
     }
 
     /// Sends as much as the socket takes now.
@@ -312,9 +298,7 @@ impl Connection {
         input: &[u8],
         counts: &mut Counts,
     ) -> Result<bool, BenchError> {
-        let Outstanding {
-            record, started_ns, ..
-        } = request;
+        let Outstanding { record, started_ns, .. } = request;
         match (request.expect, reply) {
             (Expect::Stored, Reply::Stored) => {
                 self.requests.stored(record);
@@ -362,10 +346,7 @@ impl Connection {
         let line = input.split(|byte| *byte == b'\n').next().unwrap_or(input);
         BenchError::Answer {
             address: self.address.to_string(),
-            answer: line[..line.len().min(200)]
-                .trim_ascii_end()
-                .escape_ascii()
-                .to_string(),
+            answer: line[..line.len().min(200)].trim_ascii_end().escape_ascii().to_string(),
         }
     }
 }

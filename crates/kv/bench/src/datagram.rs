@@ -164,10 +164,8 @@ impl DatagramConnection {
         number: u64,
         port: Option<PortChannel>,
     ) -> Result<Self, BenchError> {
-        let failed = |source| BenchError::Connection {
-            address: settings.address.to_string(),
-            source,
-        };
+        let failed =
+            |source| BenchError::Connection { address: settings.address.to_string(), source };
         let transport = Transport::connect(settings, port).map_err(failed)?;
         let longest = settings.records.value_bytes + OVERHEAD_BYTES;
         let options = ExchangeOptions {
@@ -231,11 +229,7 @@ impl DatagramConnection {
     fn fetch(&mut self, record: u64, expect: Expect, started_ns: u64) -> Result<(), BenchError> {
         self.key.clear();
         self.settings.records.key(record, &mut self.key);
-        let request = Outstanding {
-            expect,
-            record,
-            started_ns,
-        };
+        let request = Outstanding { expect, record, started_ns };
         self.put(request)
     }
 
@@ -245,11 +239,7 @@ impl DatagramConnection {
         let nonce = self.requests.nonce();
         self.settings.records.key(record, &mut self.key);
         (self.settings.records).value(record, nonce, &mut self.value);
-        let request = Outstanding {
-            expect: Expect::Stored,
-            record,
-            started_ns,
-        };
+        let request = Outstanding { expect: Expect::Stored, record, started_ns };
         self.put(request)
     }
 
@@ -261,11 +251,7 @@ impl DatagramConnection {
         };
         let token = self.outstanding.insert(outstanding) as u64;
         if self.exchange.steering().is_none() && self.outstanding.len() > 1 {
-            self.held.push(Held {
-                token,
-                key: self.key.clone(),
-                value: value.map(<[u8]>::to_vec),
-            });
+            self.held.push(Held { token, key: self.key.clone(), value: value.map(<[u8]>::to_vec) });
             return Ok(());
         }
         let asked = ask(&mut self.exchange, token, &self.key, value);
@@ -317,10 +303,7 @@ impl DatagramConnection {
         };
         let (exchange, mut broken) = (&mut self.exchange, None);
         let received = self.transport.receive(&mut self.buffers, &mut |datagram| {
-            broken = exchange
-                .receive(datagram, now_ns, &mut take)
-                .err()
-                .or(broken);
+            broken = exchange.receive(datagram, now_ns, &mut take).err().or(broken);
         });
         received.map_err(|error| self.failed(error))?;
         if let Some(error) = broken {
@@ -360,10 +343,6 @@ fn ask(
     value: Option<&[u8]>,
 ) -> Result<(), ExchangeError> {
     let operation = value.map_or(Operation::Get, Operation::set);
-    let request = Request {
-        key,
-        hash: 0,
-        operation,
-    };
+    let request = Request { key, hash: 0, operation };
     exchange.ask(&request, token)
 }

@@ -189,10 +189,7 @@ pub(super) struct PortChannel {
 impl PortChannel {
     /// The connection of this number.
     pub(crate) fn new(hub: &Rc<RefCell<PortHub>>, number: usize) -> Self {
-        Self {
-            hub: Rc::clone(hub),
-            number,
-        }
+        Self { hub: Rc::clone(hub), number }
     }
 
     /// Maximum number of bytes in a datagram's payload.
@@ -225,10 +222,7 @@ impl PortChannel {
     pub(crate) fn receive(&mut self, take: &mut dyn FnMut(&[u8])) {
         let (frames, host) = {
             let hub = &mut *self.hub.borrow_mut();
-            (
-                std::mem::take(&mut hub.inboxes[self.number]),
-                hub.queues[0].host,
-            )
+            (std::mem::take(&mut hub.inboxes[self.number]), hub.queues[0].host)
         };
         for frame in &frames {
             // Checksums were looked at when it was received.

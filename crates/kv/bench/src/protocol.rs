@@ -96,10 +96,7 @@ impl ProtocolKind {
 
     /// Several values.
     pub(super) fn get_all(self, keys: &[&[u8]], out: &mut Vec<u8>) {
-        let words: Vec<&[u8]> = [&b"MGET"[..]]
-            .into_iter()
-            .chain(keys.iter().copied())
-            .collect();
+        let words: Vec<&[u8]> = [&b"MGET"[..]].into_iter().chain(keys.iter().copied()).collect();
         command(&words, out);
     }
 
@@ -222,9 +219,7 @@ fn meta(input: &[u8]) -> Parsed {
         Some(b"HD") => Ok(Some((Reply::Stored, next))),
         Some(b"EN") => Ok(Some((Reply::Missing, next))),
         Some(b"VA") => {
-            let len = line[2..]
-                .split(|byte| *byte == b' ')
-                .find(|word| !word.is_empty());
+            let len = line[2..].split(|byte| *byte == b' ').find(|word| !word.is_empty());
             value(input, next, len.and_then(number).ok_or(Unexpected)?)
         }
         _ => Err(Unexpected),
@@ -243,18 +238,10 @@ mod tests {
             (Resp, b":1\r\n", Reply::Stored),
             (Resp, b"$-1\r\n", Reply::Missing),
             (Resp, b"$3\r\nabc\r\n", Reply::Value(4..7)),
-            (
-                Resp,
-                b"*2\r\n$1\r\na\r\n$-1\r\n",
-                Reply::List(vec![Some(8..9), None]),
-            ),
+            (Resp, b"*2\r\n$1\r\na\r\n$-1\r\n", Reply::List(vec![Some(8..9), None])),
             (Memcached, b"STORED\r\n", Reply::Stored),
             (Memcached, b"END\r\n", Reply::Missing),
-            (
-                Memcached,
-                b"VALUE k 0 3\r\nabc\r\nEND\r\n",
-                Reply::Value(13..16),
-            ),
+            (Memcached, b"VALUE k 0 3\r\nabc\r\nEND\r\n", Reply::Value(13..16)),
             (MemcachedMeta, b"HD\r\n", Reply::Stored),
             (MemcachedMeta, b"EN\r\n", Reply::Missing),
             (MemcachedMeta, b"VA 3\r\nabc\r\n", Reply::Value(6..9)),
@@ -268,10 +255,7 @@ mod tests {
         }
         assert_eq!(Resp.parse(b"-ERR no\r\n"), Err(Unexpected));
         assert_eq!(Resp.parse(b"$3\r\nabcde"), Err(Unexpected));
-        assert_eq!(
-            Memcached.parse(b"SERVER_ERROR out of memory\r\n"),
-            Err(Unexpected)
-        );
+        assert_eq!(Memcached.parse(b"SERVER_ERROR out of memory\r\n"), Err(Unexpected));
         assert_eq!(MemcachedMeta.parse(b"VA x\r\nabc\r\n"), Err(Unexpected));
     }
 }

@@ -103,11 +103,7 @@ mod tests {
     #[test]
     fn records_have_keys_of_their_own_and_know_their_values() {
         for key_bytes in [3, 8, 16, 20] {
-            let records = Records {
-                count: 1000,
-                key_bytes,
-                value_bytes: 19,
-            };
+            let records = Records { count: 1000, key_bytes, value_bytes: 19 };
             records.check().unwrap();
             let mut keys = HashSet::new();
             for record in 0..2000 {
@@ -121,11 +117,7 @@ mod tests {
                 assert!(!records.is_value(record, &value[1..]));
             }
         }
-        let short = Records {
-            count: 1000,
-            key_bytes: 2,
-            value_bytes: 0,
-        };
+        let short = Records { count: 1000, key_bytes: 2, value_bytes: 0 };
         assert!(short.check().is_err());
     }
 }

@@ -135,10 +135,7 @@ impl LoadSide {
     ) -> Result<LoadReply, BenchError> {
         let refused = |message: String| Err(BenchError::Settings(message));
         settings.check()?;
-        if settings
-            .endpoints()
-            .any(|address| matches!(address, Address::Unix(_)))
-        {
+        if settings.endpoints().any(|address| matches!(address, Address::Unix(_))) {
             return refused("a Unix socket is reached from its own machine only".into());
         }
         if settings.port.is_some() {

@@ -93,9 +93,7 @@ impl Point {
     #[must_use]
     pub fn latencies(&self) -> Latencies {
         let mut all = Latencies::new();
-        self.windows
-            .iter()
-            .for_each(|window| all.add(&window.latencies));
+        self.windows.iter().for_each(|window| all.add(&window.latencies));
         all
     }
 

@@ -73,10 +73,7 @@ pub(super) fn run_until(
         ..Point::default()
     };
     let seconds = settings.duration.as_secs_f64() / settings.windows as f64;
-    let empty = Window {
-        seconds,
-        ..Window::default()
-    };
+    let empty = Window { seconds, ..Window::default() };
     point.windows = vec![empty; settings.windows];
     point.by_endpoint = vec![0; settings.endpoints().count()];
     for measured in results {

@@ -215,7 +215,7 @@ impl Settings {
             };
             if self.password.is_some() && !has_password {
                 return Err(
-                    "memcached's protocol, datagrams and shared memory have no password".into(),
+                    "memcached's protocol, datagrams and shared memory have no password".into()
                 );
             }
             let is_tcp = |address: &Address| matches!(address, Address::Tcp(_));
@@ -223,15 +223,10 @@ impl Settings {
             if self.tls.is_some() && !takes_tls {
                 return Err("TLS is for Redis's protocol over TCP".into());
             }
-            let longest = self
-                .records
-                .key_bytes
-                .saturating_add(self.records.value_bytes);
+            let longest = self.records.key_bytes.saturating_add(self.records.value_bytes);
             let most = self.protocol.record_max_bytes();
             if self.protocol.is_datagram() && longest > most {
-                return Err(format!(
-                    "a key and its value have at most {most} bytes in a datagram"
-                ));
+                return Err(format!("a key and its value have at most {most} bytes in a datagram"));
             }
             self.records.check()?;
             self.workload.check(self.protocol)

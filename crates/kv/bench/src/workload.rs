@@ -63,27 +63,12 @@ impl Workload {
     #[must_use]
     pub fn ycsb(letter: char) -> Option<Self> {
         let (mix, distribution): (&[(Kind, f64)], _) = match letter.to_ascii_lowercase() {
-            'a' => (
-                &[(Kind::Read, 0.5), (Kind::Update, 0.5)],
-                Distribution::Zipf(SKEW),
-            ),
-            'b' => (
-                &[(Kind::Read, 0.95), (Kind::Update, 0.05)],
-                Distribution::Zipf(SKEW),
-            ),
+            'a' => (&[(Kind::Read, 0.5), (Kind::Update, 0.5)], Distribution::Zipf(SKEW)),
+            'b' => (&[(Kind::Read, 0.95), (Kind::Update, 0.05)], Distribution::Zipf(SKEW)),
             'c' => (&[(Kind::Read, 1.0)], Distribution::Zipf(SKEW)),
-            'd' => (
-                &[(Kind::Read, 0.95), (Kind::Insert, 0.05)],
-                Distribution::Latest(SKEW),
-            ),
-            'e' => (
-                &[(Kind::Scan, 0.95), (Kind::Insert, 0.05)],
-                Distribution::Zipf(SKEW),
-            ),
-            'f' => (
-                &[(Kind::Read, 0.5), (Kind::ReadModifyWrite, 0.5)],
-                Distribution::Zipf(SKEW),
-            ),
+            'd' => (&[(Kind::Read, 0.95), (Kind::Insert, 0.05)], Distribution::Latest(SKEW)),
+            'e' => (&[(Kind::Scan, 0.95), (Kind::Insert, 0.05)], Distribution::Zipf(SKEW)),
+            'f' => (&[(Kind::Read, 0.5), (Kind::ReadModifyWrite, 0.5)], Distribution::Zipf(SKEW)),
             _ => return None,
         };
         Some(Self {

@@ -43,12 +43,7 @@ pub(super) struct Access {
     herd: Option<RegionAddress>,
     /// Directory with server.pem and server.key, and ca.pem for client certificates; a DPU has its own
     /// (overside agent --kv-tls-keys DIR)
-    #[arg(
-        long,
-        value_name = "DIR",
-        allow_hyphen_values = true,
-        requires = "tls_listen"
-    )]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true, requires = "tls_listen")]
     tls_keys: Option<PathBuf>,
     /// Certificates of TLS clients: `required` admits those that ca.pem signed
     #[arg(long, value_name = "WHICH", default_value = "none", requires = "tls_listen", action = ArgAction::Set,
@@ -113,7 +108,7 @@ impl Access {
         match (listener, self.tls_keys.is_some()) {
             (Listener::Host, false) if !addresses.tls.is_empty() => {
                 return Err(
-                    "--tls-listen needs --tls-keys DIR with server.pem and server.key".into(),
+                    "--tls-listen needs --tls-keys DIR with server.pem and server.key".into()
                 );
             }
             (Listener::Agent, true) => {
@@ -160,9 +155,7 @@ impl Access {
             tcp: self.listen.clone(),
             tls: self.tls_listen.clone(),
             memcached: self.memcached.clone(),
-            datagram: (self.datagram.iter().copied())
-                .chain(self.dpdk.address())
-                .collect(),
+            datagram: (self.datagram.iter().copied()).chain(self.dpdk.address()).collect(),
             herd: self.herd.clone(),
             port: self.dpdk.settings(),
             unix: self.unix.clone(),
@@ -184,10 +177,7 @@ impl Access {
             .map_err(|error| error.to_string())?;
         Ok(Settings {
             addresses: self.addresses(),
-            tls: config.map(|config| Tls {
-                config,
-                requires_certificates,
-            }),
+            tls: config.map(|config| Tls { config, requires_certificates }),
             trusts_port: self.dpdk.is_trusted(),
             password: self.password_file.as_ref().map(read).transpose()?,
             ..Settings::default()

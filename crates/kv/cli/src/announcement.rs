@@ -30,11 +30,7 @@ pub(super) fn print(server: Option<&Server>, dpu: Option<&DpuSide>, as_json: boo
         }
         false => {
             let on_dpu = |dpu: &DpuSide| format!("{} on {}", listed(dpu.addresses()), dpu.node());
-            let all: Vec<_> = here
-                .map(listed)
-                .into_iter()
-                .chain(there.map(on_dpu))
-                .collect();
+            let all: Vec<_> = here.map(listed).into_iter().chain(there.map(on_dpu)).collect();
             format!("listening at {}\n", all.join(", "))
         }
     };

@@ -113,12 +113,7 @@ pub(super) struct LoadArguments {
 struct RateArguments {
     /// Requests a second in open loop: they come at random times, and latency counts from when one
     /// should have been sent [default: closed loop]
-    #[arg(
-        long,
-        value_name = "RATE",
-        value_delimiter = ',',
-        conflicts_with = "curve"
-    )]
+    #[arg(long, value_name = "RATE", value_delimiter = ',', conflicts_with = "curve")]
     rate: Vec<f64>,
     /// Measure the closed loop, and then N rates from 10 % to 90 % of it in open loop
     #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(2..=50))]
@@ -161,12 +156,7 @@ pub(super) struct RunArguments {
 struct FromArguments {
     /// Sources of the load: agents, as `overside agents` lists them, or local; several at once,
     /// each with the connections and threads that are asked for
-    #[arg(
-        long,
-        value_name = "NODE",
-        value_delimiter = ',',
-        default_value = "local"
-    )]
+    #[arg(long, value_name = "NODE", value_delimiter = ',', default_value = "local")]
     from: Vec<String>,
 }
 
@@ -190,8 +180,7 @@ impl TlsArguments {
                 let config = keys::client(directory).map_err(|error| error.to_string())?;
                 let name = self.tls_name.as_deref().unwrap_or(keys::AGENT);
                 let tls = ServerTls::new(config, name);
-                tls.map(Some)
-                    .map_err(|error| format!("--tls-name: {error}"))
+                tls.map(Some).map_err(|error| format!("--tls-name: {error}"))
             }
             (true, None) => Err("rediss:// needs --tls-keys DIR with ca.pem".into()),
             (false, Some(_)) => Err("--tls-keys is for rediss://HOST:PORT".into()),
@@ -239,19 +228,13 @@ pub(super) fn server(text: &str) -> Result<Server, String> {
         _ => return Err(FORM.into()),
     };
     let is_tls = scheme == "rediss";
-    let server = |address| Server {
-        protocol,
-        address,
-        is_tls,
-    };
+    let server = |address| Server { protocol, address, is_tls };
     let Some(place) = rest.strip_prefix("//") else {
         return Ok(server(Address::Unix(rest.into())));
     };
     let found = place.trim_end_matches('/').to_socket_addrs();
     let mut found = found.map_err(|error| format!("{place}: {error}; {FORM}"))?;
-    let address = found
-        .next()
-        .ok_or_else(|| format!("{place} has no address"))?;
+    let address = found.next().ok_or_else(|| format!("{place} has no address"))?;
     Ok(server(Address::Tcp(address)))
 }
 
@@ -317,11 +300,9 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 pub(super) fn exit_code(error: &BenchError) -> ExitCode {
     ExitCode::from(match error {
         BenchError::Settings(_) => exit::USAGE,
-        BenchError::WrongValue { .. }
-        | BenchError::Remote {
-            is_wrong_value: true,
-            ..
-        } => exit::UNVERIFIED,
+        BenchError::WrongValue { .. } | BenchError::Remote { is_wrong_value: true, .. } => {
+            exit::UNVERIFIED
+        }
         _ => exit::ABSENT,
     })
 }
@@ -367,11 +348,7 @@ pub(super) fn settings(
         (None, Distribution::Latest(_)) => Distribution::Latest(work.skew),
         (None, Distribution::Uniform) => Distribution::Uniform,
     };
-    let password = run
-        .password_file
-        .as_deref()
-        .map(Password::read_line)
-        .transpose();
+    let password = run.password_file.as_deref().map(Password::read_line).transpose();
     Ok(Settings {
         address: server.address,
         further: Vec::new(),
@@ -415,10 +392,9 @@ impl Arguments {
         }
         let measured = CoreRoundTrip::between([core, server_core]).map(CoreRoundTrip::measure);
         match measured.transpose() {
-            Err(source) if server_core.is_some() => Err(BenchError::System {
-                what: "the round trip between the cores",
-                source,
-            }),
+            Err(source) if server_core.is_some() => {
+                Err(BenchError::System { what: "the round trip between the cores", source })
+            }
             other => Ok(other.unwrap_or(None)),
         }
     }
@@ -426,10 +402,7 @@ impl Arguments {
 
 fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchError> {
     settings.check()?;
-    let at = |mode| Settings {
-        mode,
-        ..settings.clone()
-    };
+    let at = |mode| Settings { mode, ..settings.clone() };
     // None is found to be impossible after others were measured.
     (arguments.rates.rate.iter()).try_for_each(|&rate| at(LoadMode::Open { rate }).check())?;
     let mut generators = Generators::open(&arguments.from.from, &settings)?;
@@ -446,12 +419,7 @@ fn measure(arguments: &Arguments, settings: Settings) -> Result<Report, BenchErr
         settings,
     };
     let base = report.settings.clone();
-    let mut at = |mode| {
-        generators.run(&Settings {
-            mode,
-            ..base.clone()
-        })
-    };
+    let mut at = |mode| generators.run(&Settings { mode, ..base.clone() });
     let mut rates = arguments.rates.rate.clone();
     if rates.is_empty() {
         let closed = at(LoadMode::Closed)?;

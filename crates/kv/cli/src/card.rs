@@ -12,9 +12,7 @@ const FILE: &str = "cards.toml";
 /// The cards that are known.
 static CARDS: LazyLock<Cards> = LazyLock::new(|| {
     let document = Document::toml(FILE, include_str!("cards.toml"), Limits::bytes(1 << 16));
-    document
-        .and_then(|document| document.read())
-        .expect("the file is right, as a test shows")
+    document.and_then(|document| document.read()).expect("the file is right, as a test shows")
 });
 
 #[derive(Debug, Deserialize)]
@@ -77,9 +75,8 @@ impl CardMode {
             let modes = card.modes.iter();
             modes.map(|mode| Self::of(card, mode))
         });
-        let mut fitting = all
-            .clone()
-            .filter(|one| one.card == name && mode.is_none_or(|mode| one.mode == mode));
+        let mut fitting =
+            all.clone().filter(|one| one.card == name && mode.is_none_or(|mode| one.mode == mode));
         let known = || all.clone().map(|one| one.to_string()).collect::<Vec<_>>();
         fitting.next().ok_or_else(|| known().join(", "))
     }
@@ -93,10 +90,7 @@ impl CardMode {
     }
 
     fn of(card: &Card, mode: &str) -> Self {
-        Self {
-            card: card.name.clone(),
-            mode: mode.to_owned(),
-        }
+        Self { card: card.name.clone(), mode: mode.to_owned() }
     }
 
     /// Refuses a design that the card cannot carry.
@@ -124,9 +118,7 @@ impl CardMode {
             ),
         };
         let needed = &needed.title;
-        Err(format!(
-            "--design {name} needs a card in {needed}, because {reason}. {remedy}"
-        ))
+        Err(format!("--design {name} needs a card in {needed}, because {reason}. {remedy}"))
     }
 }
 
@@ -153,11 +145,7 @@ mod tests {
     #[test]
     fn every_card_names_a_fact_and_every_mode_and_design_is_known() {
         for card in &CARDS.card {
-            assert!(
-                FACTS.contains(&format!("- id: {}\n", card.fact)),
-                "{}",
-                card.fact
-            );
+            assert!(FACTS.contains(&format!("- id: {}\n", card.fact)), "{}", card.fact);
             assert!(!card.modes.is_empty());
             card.modes.iter().for_each(|mode| _ = mode_of(mode));
         }
@@ -178,19 +166,12 @@ mod tests {
             assert_eq!(check("bf2:separated", design), Ok(()));
         }
         let refused = check("bf3", Design::Dual).unwrap_err();
-        assert!(
-            refused.contains("needs a card in separated-host mode"),
-            "{refused}"
-        );
+        assert!(refused.contains("needs a card in separated-host mode"), "{refused}");
         assert!(refused.contains("take --design sav or lat"), "{refused}");
         let refused = check("bf2", Design::Shrd).unwrap_err();
         assert!(refused.contains("is in DPU mode"), "{refused}");
         assert!(refused.contains("INTERNAL_CPU_MODEL=0"), "{refused}");
-        assert!(
-            CardMode::parse("bf9")
-                .unwrap_err()
-                .contains("bf2:separated")
-        );
+        assert!(CardMode::parse("bf9").unwrap_err().contains("bf2:separated"));
         assert!(CardMode::parse("bf3:separated").is_err());
     }
 
@@ -202,10 +183,7 @@ mod tests {
             ("15b3:a2dc", false, Some("bf3:dpu")),
             ("8086:1572", false, None),
         ] {
-            let found = CardFound {
-                pci: pci.into(),
-                has_representors,
-            };
+            let found = CardFound { pci: pci.into(), has_representors };
             let mode = CardMode::found(&found).map(|mode| mode.to_string());
             assert_eq!(mode.as_deref(), expected);
         }

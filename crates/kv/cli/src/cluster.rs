@@ -80,19 +80,14 @@ fn change(arguments: &Arguments) -> Result<Option<Membership>, (String, u8)> {
         };
     }
     let membership = match arguments.registered {
-        Some(expiry) => Membership::Registered {
-            expiry_s: expiry.as_secs(),
-        },
+        Some(expiry) => Membership::Registered { expiry_s: expiry.as_secs() },
         None if arguments.members.is_empty() => return Membership::read(&etcd).map_err(failed),
         None => Membership::Fixed(arguments.members.clone()),
     };
     (membership.check()).map_err(|message| (message, exit::USAGE))?;
     match etcd.create(&key, &membership.value()).map_err(failed)? {
         true => Ok(Some(membership)),
-        false => Err((
-            "there is a cluster already; --remove forgets it".into(),
-            exit::USAGE,
-        )),
+        false => Err(("there is a cluster already; --remove forgets it".into(), exit::USAGE)),
     }
 }
 

@@ -91,10 +91,7 @@ impl DpuAddress {
         let protocol = Protocol::from_str(name, false).map_err(|_| {
             let all = Protocol::value_variants().iter();
             let names = all.filter_map(|one| Some(one.to_possible_value()?.get_name().to_owned()));
-            format!(
-                "not a protocol; one of {}",
-                names.collect::<Vec<_>>().join(", ")
-            )
+            format!("not a protocol; one of {}", names.collect::<Vec<_>>().join(", "))
         })?;
         let parse = match protocol {
             Protocol::Redis | Protocol::Tls | Protocol::Datagram => access::address,
@@ -127,10 +124,7 @@ impl DesignArguments {
             return host.clone();
         }
         let of = |protocol| {
-            let all = self
-                .dpu_listen
-                .iter()
-                .filter(move |one| one.protocol == protocol);
+            let all = self.dpu_listen.iter().filter(move |one| one.protocol == protocol);
             all.map(|one| one.address)
         };
         Addresses {
@@ -145,9 +139,7 @@ impl DesignArguments {
 
     /// Cores of the DPU.
     pub(super) fn dpu_cores(&self) -> usize {
-        self.dpu
-            .as_ref()
-            .map_or(0, |_| self.dpu_cores.unwrap_or(1) as usize)
+        self.dpu.as_ref().map_or(0, |_| self.dpu_cores.unwrap_or(1) as usize)
     }
 
     /// Refuses contradictory options. Returns the threads of both sides, with `host_cores` cores on the host.
@@ -215,14 +207,7 @@ impl DesignArguments {
         if layout.dpu == Default::default() || memory.total() <= most {
             return Ok(());
         }
-        let SideMemory {
-            store,
-            connections,
-            links,
-            channels,
-            request_regions,
-            dpdk_port,
-        } = memory;
+        let SideMemory { store, connections, links, channels, request_regions, dpdk_port } = memory;
         let parts = [
             ("store", store, "--memory"),
             ("connections", connections, "--client-memory"),
@@ -232,12 +217,9 @@ impl DesignArguments {
             ("DPDK and its port", dpdk_port, "--rx-queue"),
         ];
         let parts = || parts.iter().filter(|(_, bytes, _)| *bytes > 0);
-        let listed: Vec<_> = parts()
-            .map(|(name, bytes, _)| format!("{name} {}", mib(*bytes)))
-            .collect();
-        let largest = parts()
-            .max_by_key(|(_, bytes, _)| bytes)
-            .map_or("", |part| part.2);
+        let listed: Vec<_> =
+            parts().map(|(name, bytes, _)| format!("{name} {}", mib(*bytes))).collect();
+        let largest = parts().max_by_key(|(_, bytes, _)| bytes).map_or("", |part| part.2);
         Err(format!(
             "the DPU would need up to {} ({}), more than the {} of --dpu-memory: give less {largest}, or \
              more --dpu-memory if the DPU has it",

@@ -22,12 +22,7 @@ pub(super) struct DirectoryArguments {
     directory: Option<Location>,
     /// Keys for etcds://: directory with ca.pem, and with host.pem and host.key where etcd wants a client's
     /// certificate
-    #[arg(
-        long,
-        value_name = "DIR",
-        allow_hyphen_values = true,
-        requires = "directory"
-    )]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true, requires = "directory")]
     directory_tls_keys: Option<PathBuf>,
     /// This server's name there: always the same for the same data [default: the machine's name]
     #[arg(long, value_name = "NAME", value_parser = name, requires = "directory")]
@@ -99,14 +94,8 @@ fn name(text: &str) -> Result<String, String> {
 
 fn host(text: &str) -> Result<String, String> {
     let is_ipv6 = text.parse::<std::net::Ipv6Addr>().is_ok();
-    let text = if is_ipv6 {
-        format!("[{text}]")
-    } else {
-        text.into()
-    };
-    let is_none = text
-        .parse()
-        .is_ok_and(|ip: std::net::Ipv4Addr| ip.is_unspecified());
+    let text = if is_ipv6 { format!("[{text}]") } else { text.into() };
+    let is_none = text.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_unspecified());
     match is_host(&text) && text != "[::]" && !is_none {
         true => Ok(text),
         false => Err("not a host name or IP address, without a port".into()),
@@ -237,11 +226,9 @@ mod tests {
 
     #[test]
     fn names_and_hosts_are_those_that_clients_can_use() {
-        for (text, expected) in [
-            ("dpu-7.lan", "dpu-7.lan"),
-            ("10.0.0.1", "10.0.0.1"),
-            ("fd00::1", "[fd00::1]"),
-        ] {
+        for (text, expected) in
+            [("dpu-7.lan", "dpu-7.lan"), ("10.0.0.1", "10.0.0.1"), ("fd00::1", "[fd00::1]")]
+        {
             assert_eq!(host(text).as_deref(), Ok(expected));
         }
         for wrong in ["", "0.0.0.0", "::", "a:1", "a/b", "a b"] {

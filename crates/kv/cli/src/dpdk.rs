@@ -44,10 +44,7 @@ impl LoadPortArguments {
     /// The port, if there is one.
     pub(super) fn settings(&self) -> Option<LoadPort> {
         let (device, address) = (self.dpdk_port.clone()?, self.dpdk_address?);
-        Some(LoadPort {
-            port: PortSettings { device, address },
-            queues: self.dpdk_queues.into(),
-        })
+        Some(LoadPort { port: PortSettings { device, address }, queues: self.dpdk_queues.into() })
     }
 }
 

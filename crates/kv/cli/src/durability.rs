@@ -50,9 +50,10 @@ impl Durability {
     pub(super) fn check(&self, is_cache: bool) -> Result<(), String> {
         let has_log = self.dir.is_some() && self.sync.0.is_some();
         match is_cache && has_log {
-            true => Err(
-                "--semantics cache has no log: add --sync snapshots, or leave --dir away".into(),
-            ),
+            true => {
+                Err("--semantics cache has no log: add --sync snapshots, or leave --dir away"
+                    .into())
+            }
             false => Ok(()),
         }
     }
@@ -103,10 +104,7 @@ impl Durability {
     /// Records that the agent has stored the data.
     pub(super) fn confirm(&self) -> Result<(), String> {
         let confirmed = self.absolute()?.as_deref().map(KeptPartitions::confirm);
-        confirmed
-            .transpose()
-            .map(drop)
-            .map_err(|error| error.to_string())
+        confirmed.transpose().map(drop).map_err(|error| error.to_string())
     }
 
     fn absolute(&self) -> Result<Option<PathBuf>, String> {

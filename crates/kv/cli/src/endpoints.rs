@@ -98,16 +98,8 @@ impl Listing {
     }
 
     fn to_text(&self) -> String {
-        let head = [
-            "server",
-            "protocol",
-            "address",
-            "design",
-            "side",
-            "partitions",
-            "semantics",
-            "lease",
-        ];
+        let head =
+            ["server", "protocol", "address", "design", "side", "partitions", "semantics", "lease"];
         let rows = self.endpoints.iter().map(|(endpoint, lease_s)| {
             [
                 endpoint.server.clone(),

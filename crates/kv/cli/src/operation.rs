@@ -82,9 +82,7 @@ impl OperationArguments {
             steering: self.steering,
             workers: layout.host.serving(),
             // The first one is that of the thread with the store alone, if there is such a thread.
-            cores: (pinned.iter().skip(layout.host.processing))
-                .copied()
-                .collect(),
+            cores: (pinned.iter().skip(layout.host.processing)).copied().collect(),
             drain: self.drain,
             ..others
         }

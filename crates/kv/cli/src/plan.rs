@@ -34,29 +34,15 @@ impl Plan<'_> {
             Side::Host => self.clients[0],
             Side::Dpu => self.clients[1],
         };
-        let SideMemory {
-            store,
-            connections,
-            links,
-            channels,
-            request_regions,
-            dpdk_port,
-        } = self.layout.memory(side, self.store_bytes, clients);
+        let SideMemory { store, connections, links, channels, request_regions, dpdk_port } =
+            self.layout.memory(side, self.store_bytes, clients);
         [
             ("store", "store, index included", store),
             ("connections", "connections", connections),
             ("links", "links", links),
             ("channels", "channels between cores", channels),
-            (
-                "request_regions",
-                "request regions of clients (--herd)",
-                request_regions,
-            ),
-            (
-                "replica_backlog",
-                "changes for replicas",
-                self.backlog(side),
-            ),
+            ("request_regions", "request regions of clients (--herd)", request_regions),
+            ("replica_backlog", "changes for replicas", self.backlog(side)),
             ("dpdk_port", "DPDK and its port", dpdk_port),
         ]
     }
@@ -64,9 +50,8 @@ impl Plan<'_> {
     pub(super) fn json(&self) -> String {
         let side = |side| {
             let parts = self.memory(side);
-            let mut memory: Map<_, _> = (parts.iter())
-                .map(|(name, _, bytes)| ((*name).to_owned(), json!(bytes)))
-                .collect();
+            let mut memory: Map<_, _> =
+                (parts.iter()).map(|(name, _, bytes)| ((*name).to_owned(), json!(bytes))).collect();
             memory.insert("total".into(), json!(total(&parts)));
             memory
         };
@@ -99,11 +84,7 @@ impl Plan<'_> {
             if let Some(card) = &self.card {
                 line!(text, "  card: {card}");
             }
-            line!(
-                text,
-                "  links between them: {}",
-                self.layout.links().count()
-            );
+            line!(text, "  links between them: {}", self.layout.links().count());
         }
         let here = listed(&self.settings.addresses);
         let there = self.dpu_listen().map(|there| listed(&there));
@@ -147,11 +128,7 @@ impl Plan<'_> {
 
     fn memory_text(&self, text: &mut String, name: &str, side: Side) {
         let parts = self.memory(side);
-        line!(
-            text,
-            "memory of the {name}, at most: {}",
-            mib(total(&parts))
-        );
+        line!(text, "memory of the {name}, at most: {}", mib(total(&parts)));
         for (_, what, bytes) in parts {
             if bytes > 0 {
                 line!(text, "  {what}: {}", mib(bytes));

@@ -121,10 +121,7 @@ impl Failure {
 
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
-        Self {
-            message: format!("{error}{}", remedy(&error)),
-            code: exit_code(&error),
-        }
+        Self { message: format!("{error}{}", remedy(&error)), code: exit_code(&error) }
     }
 }
 
@@ -164,10 +161,7 @@ fn profile(arguments: &Arguments) -> Result<Report, Failure> {
         })?;
     }
     let before = counters()?;
-    let point = overside_kv_bench::run(&Settings {
-        warm_up: Duration::ZERO,
-        ..settings.clone()
-    })?;
+    let point = overside_kv_bench::run(&Settings { warm_up: Duration::ZERO, ..settings.clone() })?;
     let after = counters()?;
     let breakdown = Breakdown::new(&before.clients, &after.clients);
     let keys = before.keys.as_ref().zip(after.keys.as_ref());
@@ -190,12 +184,6 @@ fn link(settings: &Settings, breakdown: &Breakdown) -> Option<LinkCost> {
     let batch = breakdown.per_batch(breakdown.commands as f64)?;
     let records = settings.records;
     let reads = settings.workload.read_share();
-    let cost = link_cost(
-        records.key_bytes,
-        records.value_bytes,
-        reads,
-        batch.round() as usize,
-    );
-    cost.inspect_err(|error| complain!("overside kv profile: the cost of a link: {error}"))
-        .ok()
+    let cost = link_cost(records.key_bytes, records.value_bytes, reads, batch.round() as usize);
+    cost.inspect_err(|error| complain!("overside kv profile: the cost of a link: {error}")).ok()
 }

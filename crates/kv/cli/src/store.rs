@@ -78,10 +78,6 @@ impl StoreArguments {
 
     /// Limits of the store for the agent, for all partitions together.
     pub(super) fn limits(&self, memory_bytes: u64) -> StoreLimits {
-        StoreLimits {
-            memory_bytes,
-            is_cache: self.is_cache(),
-            huge_pages: self.huge_pages,
-        }
+        StoreLimits { memory_bytes, is_cache: self.is_cache(), huge_pages: self.huge_pages }
     }
 }

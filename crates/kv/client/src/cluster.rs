@@ -90,10 +90,7 @@ impl Cluster {
 
     /// Values in the order of their keys.
     pub fn get_many(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, ClusterError> {
-        let requests: Vec<_> = keys
-            .iter()
-            .map(|key| (*key, read(&[b"GET", key])))
-            .collect();
+        let requests: Vec<_> = keys.iter().map(|key| (*key, read(&[b"GET", key]))).collect();
         let replies = self.ask(&requests)?.into_iter().zip(keys);
         let values = replies.map(|(reply, key)| match reply {
             Reply::Bytes(value) => Ok(Some(value)),
@@ -123,10 +120,7 @@ impl Cluster {
 
     /// Removes keys. Returns the number that existed.
     pub fn delete_many(&mut self, keys: &[&[u8]]) -> Result<u64, ClusterError> {
-        let requests: Vec<_> = keys
-            .iter()
-            .map(|key| (*key, write(&[b"DEL", key])))
-            .collect();
+        let requests: Vec<_> = keys.iter().map(|key| (*key, write(&[b"DEL", key]))).collect();
         let replies = self.ask(&requests)?.into_iter().zip(keys);
         let removed = replies.map(|(reply, key)| match reply {
             Reply::Integer(count @ 0..) => Ok(count as u64),
@@ -256,12 +250,7 @@ struct Work<'r> {
 
 impl<'r> Work<'r> {
     fn new(server: String, pipeline: Pipeline<'r>) -> Self {
-        Self {
-            server,
-            pipeline,
-            was_retried: false,
-            failure: None,
-        }
+        Self { server, pipeline, was_retried: false, failure: None }
     }
 
     fn is_finished(&self) -> bool {
@@ -272,9 +261,7 @@ impl<'r> Work<'r> {
 /// The ring of a cluster, and how long its values are stored at most.
 fn ring(view: &View, directory: &str) -> Result<(Ring, Option<u64>), ClusterError> {
     match &view.membership {
-        None => Err(ClusterError::NoCluster {
-            directory: directory.to_owned(),
-        }),
+        None => Err(ClusterError::NoCluster { directory: directory.to_owned() }),
         Some(Membership::Fixed(members)) => {
             Ok((Ring::new(members.iter().map(String::as_str)), None))
         }
@@ -282,14 +269,9 @@ fn ring(view: &View, directory: &str) -> Result<(Ring, Option<u64>), ClusterErro
             let is_spoken = |one: &&Endpoint| PROTOCOLS.contains(&&*one.protocol);
             let endpoints = view.endpoints.iter().filter(is_spoken);
             match endpoints.clone().find(|one| one.semantics != "cache") {
-                Some(store) => Err(ClusterError::NotCache {
-                    server: store.server.clone(),
-                }),
+                Some(store) => Err(ClusterError::NotCache { server: store.server.clone() }),
                 // The same for all clients, whether by TLS or not.
-                None => Ok((
-                    Ring::new(endpoints.map(|one| &*one.server)),
-                    Some(expiry_s * 1000),
-                )),
+                None => Ok((Ring::new(endpoints.map(|one| &*one.server)), Some(expiry_s * 1000))),
             }
         }
     }

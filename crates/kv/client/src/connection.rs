@@ -27,12 +27,7 @@ pub struct ClusterOptions {
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self {
-            password: None,
-            tls: None,
-            timeout: Duration::from_secs(5),
-            goes_on: || true,
-        }
+        Self { password: None, tls: None, timeout: Duration::from_secs(5), goes_on: || true }
     }
 }
 
@@ -102,10 +97,7 @@ impl Connection {
             address: address.into(),
             stream: BufReader::with_capacity(
                 64 << 10,
-                Interruptible {
-                    stream,
-                    goes_on: options.goes_on,
-                },
+                Interruptible { stream, goes_on: options.goes_on },
             ),
         };
         connection.send(&introduction(password, &[b"INFO", b"overside"]))?;
@@ -114,9 +106,7 @@ impl Connection {
         }
         match connection.expect()? {
             Reply::Bytes(info) if is_named(&info, server) => Ok(connection),
-            _ => Err(ConnectError::Unreachable(format!(
-                "another server is at {address}"
-            ))),
+            _ => Err(ConnectError::Unreachable(format!("another server is at {address}"))),
         }
     }
 
@@ -180,8 +170,6 @@ fn introduction(password: Option<&[u8]>, words: &[&[u8]]) -> Vec<u8> {
 /// Returns `true` if `info`, the reply to `INFO`, comes from the server of this name.
 fn is_named(info: &[u8], server: &str) -> bool {
     let info = String::from_utf8_lossy(info);
-    let mut names = info
-        .lines()
-        .filter_map(|line| line.strip_prefix("server_name:"));
+    let mut names = info.lines().filter_map(|line| line.strip_prefix("server_name:"));
     names.next() == Some(server)
 }

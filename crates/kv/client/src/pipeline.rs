@@ -28,11 +28,7 @@ pub(super) struct Pipeline<'r> {
 impl<'r> Pipeline<'r> {
     /// Requests with their numbers.
     pub(super) fn new(requests: Vec<(usize, &'r Request)>) -> Self {
-        Self {
-            requests,
-            sent: 0,
-            answered: 0,
-        }
+        Self { requests, sent: 0, answered: 0 }
     }
 
     /// Returns `true` if every request has a reply.

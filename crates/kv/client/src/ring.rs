@@ -156,10 +156,7 @@ mod tests {
             assert_eq!(shares.len(), count);
             for (name, share) in shares {
                 let part = f64::from(share) * count as f64 / f64::from(KEYS);
-                assert!(
-                    (0.75..1.25).contains(&part),
-                    "{count} servers, {name}: {part}"
-                );
+                assert!((0.75..1.25).contains(&part), "{count} servers, {name}: {part}");
             }
         }
         let ring = Ring::new(["a", "b", "c", "d"]);
@@ -169,11 +166,7 @@ mod tests {
             partitions[partition_of(key.as_bytes(), 16)] += 1;
         }
         let mean = partitions.iter().sum::<u32>() / 16;
-        assert!(
-            partitions
-                .iter()
-                .all(|n| (mean * 8 / 10..mean * 12 / 10).contains(n))
-        );
+        assert!(partitions.iter().all(|n| (mean * 8 / 10..mean * 12 / 10).contains(n)));
     }
 
     proptest! {

@@ -87,11 +87,7 @@ impl DatagramClient {
         self.exchange.forget();
         if self.exchange.steering().is_none() && !requests.is_empty() {
             // What any answer says decides where all others are sent.
-            let probe = Request {
-                key: b"",
-                hash: 0,
-                operation: Operation::Length,
-            };
+            let probe = Request { key: b"", hash: 0, operation: Operation::Length };
             self.exchange.ask(&probe, 0)?;
             self.complete(&mut |_, _| {}, check)?;
         }
@@ -166,10 +162,7 @@ impl DatagramClient {
             return Ok(());
         };
         let left = Duration::from_nanos(deadline_ns.saturating_sub(self.now_ns()));
-        let timeout = Timespec {
-            tv_sec: left.as_secs() as _,
-            tv_nsec: left.subsec_nanos().into(),
-        };
+        let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
         let sockets = std::iter::once(&self.socket).chain(&self.of_partitions);
         let fds = sockets.map(|socket| PollFd::new(socket, PollFlags::IN));
         let mut fds: Vec<_> = fds.collect();

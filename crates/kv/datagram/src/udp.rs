@@ -320,12 +320,7 @@ fn trains(all: &[Datagram]) -> impl Iterator<Item = Train<'_>> {
         }
         let (datagrams, after) = rest.split_at(count);
         rest = after;
-        Some(Train {
-            to,
-            datagrams,
-            segment,
-            len,
-        })
+        Some(Train { to, datagrams, segment, len })
     })
 }
 
@@ -344,17 +339,10 @@ mod tests {
                 |train: Train<'_>| (train.to, train.datagrams.len(), train.segment, train.len);
             trains(&datagrams(ends)).map(train).collect()
         };
-        let expected = [
-            (7, 2, 110, 210),
-            (7, 1, 50, 50),
-            (8, 1, 100, 100),
-            (8, 2, 540, 1050),
-        ];
+        let expected = [(7, 2, 110, 210), (7, 1, 50, 50), (8, 1, 100, 100), (8, 2, 540, 1050)];
         assert_eq!(lens(&ends), expected);
         let many: Vec<_> = (1..=200).map(|number| (1, number * 1000)).collect();
-        let expected = [(1, 64, 1000, 64_000); 3]
-            .into_iter()
-            .chain([(1, 8, 1000, 8000)]);
+        let expected = [(1, 64, 1000, 64_000); 3].into_iter().chain([(1, 8, 1000, 8000)]);
         assert_eq!(lens(&many), expected.collect::<Vec<_>>());
         let mut pieces = Vec::new();
         let bytes = [1; 1410];
@@ -363,10 +351,7 @@ mod tests {
             train.pieces(&bytes, &mut pieces);
             let sent: usize = pieces.iter().map(|piece| piece.len()).sum();
             let (_, last) = &train.datagrams[train.datagrams.len() - 1];
-            assert_eq!(
-                sent,
-                (train.datagrams.len() - 1) * train.segment + last.len()
-            );
+            assert_eq!(sent, (train.datagrams.len() - 1) * train.segment + last.len());
         }
     }
 

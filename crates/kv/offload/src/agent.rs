@@ -142,11 +142,7 @@ impl Probe for EngineProbe {
     }
 
     fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String> {
-        Ok(Box::new(HostSession {
-            host,
-            agent: self.clone(),
-            serving: None,
-        }))
+        Ok(Box::new(HostSession { host, agent: self.clone(), serving: None }))
     }
 }
 
@@ -168,10 +164,7 @@ struct Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         self.stop.stop();
-        let _ = self
-            .thread
-            .take()
-            .is_some_and(|thread| thread.join().is_ok());
+        let _ = self.thread.take().is_some_and(|thread| thread.join().is_ok());
     }
 }
 
@@ -246,9 +239,7 @@ impl HostSession {
             };
             lock(&ended).get_or_insert(ending);
         };
-        let thread = std::thread::Builder::new()
-            .name("kv-serve".into())
-            .spawn(work);
+        let thread = std::thread::Builder::new().name("kv-serve".into()).spawn(work);
         self.serving = Some(Serving {
             stop,
             ending,

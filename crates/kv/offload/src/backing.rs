@@ -34,10 +34,7 @@ impl RemoteEngine {
         if self.failure().is_some() {
             return Err(UNREACHABLE.into());
         }
-        match (
-            self.told("rdb_bgsave_in_progress"),
-            self.told("rdb_last_bgsave_status"),
-        ) {
+        match (self.told("rdb_bgsave_in_progress"), self.told("rdb_last_bgsave_status")) {
             (Some("1"), _) => Ok(false),
             (_, Some("ok")) => Ok(true),
             _ => Err("the side with the keys could not write everything".into()),

@@ -37,10 +37,7 @@ pub struct ChannelOptions {
 
 impl Default for ChannelOptions {
     fn default() -> Self {
-        Self {
-            slot_bytes: 64 << 10,
-            slots: 4,
-        }
+        Self { slot_bytes: 64 << 10, slots: 4 }
     }
 }
 
@@ -186,12 +183,7 @@ impl Channel {
     fn write(&mut self, count: u16, body: &[u8], is_rendezvous: bool) -> Result<(), OffloadError> {
         let slot_bytes = self.outbox_options.slot_bytes;
         let sequence = self.sent + 1;
-        let trailer = Trailer {
-            sequence,
-            count,
-            len: body.len(),
-            is_rendezvous,
-        };
+        let trailer = Trailer { sequence, count, len: body.len(), is_rendezvous };
         let mut staging = self.staging()?;
         let begin = slot_bytes - TRAILER_BYTES - body.len();
         let message = &mut staging.bytes_mut()?[begin..];
@@ -312,9 +304,7 @@ impl Channel {
         }
         let since = *self.incomplete_since.get_or_insert_with(Instant::now);
         match since.elapsed() > ARRIVAL_MAX {
-            true => Err(OffloadError::Violation(
-                "a message that did not arrive whole",
-            )),
+            true => Err(OffloadError::Violation("a message that did not arrive whole")),
             false => Ok(None),
         }
     }

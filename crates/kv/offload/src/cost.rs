@@ -67,10 +67,7 @@ pub fn link_cost(
     ))?;
     let mut engine = Memory::new(store, 0);
     let get = |number: usize| Request::new(&keys[number], &hasher, Operation::Get);
-    let set = |number: usize| Request {
-        operation: Operation::set(&value),
-        ..get(number)
-    };
+    let set = |number: usize| Request { operation: Operation::set(&value), ..get(number) };
     for number in 0..KEYS {
         engine.execute(&[set(number)], 0, &mut |_, _| ());
     }

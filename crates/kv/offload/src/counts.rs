@@ -19,11 +19,7 @@ pub struct LinkCounts {
 /// Creates counts without links, which no thread reads.
 impl Default for LinkCounts {
     fn default() -> Self {
-        Self {
-            places: Arc::default(),
-            own: 0,
-            clock: TickClock::start(),
-        }
+        Self { places: Arc::default(), own: 0, clock: TickClock::start() }
     }
 }
 
@@ -52,11 +48,7 @@ impl LinkCounts {
     pub fn new(links: usize) -> Vec<Self> {
         let places: Arc<[OneLink]> = (0..links).map(|_| OneLink::default()).collect();
         let clock = TickClock::start();
-        let of = |own| Self {
-            places: Arc::clone(&places),
-            own,
-            clock,
-        };
+        let of = |own| Self { places: Arc::clone(&places), own, clock };
         (0..links).map(of).collect()
     }
 
@@ -66,9 +58,7 @@ impl LinkCounts {
             place.requests.store(requests, Ordering::Relaxed);
             place.writes.store(traffic.writes, Ordering::Relaxed);
             (place.written_bytes).store(traffic.written_bytes, Ordering::Relaxed);
-            place
-                .read_bytes
-                .store(traffic.read_bytes, Ordering::Relaxed);
+            place.read_bytes.store(traffic.read_bytes, Ordering::Relaxed);
             place.answers.store(answered.messages, Ordering::Relaxed);
             (place.answer_ticks).store(answered.ticks, Ordering::Relaxed);
         }
@@ -87,16 +77,11 @@ impl LinkCounts {
         let fields = [
             ("offload_requests", sum(|place| &place.requests)),
             ("offload_link_writes", sum(|place| &place.writes)),
-            (
-                "offload_link_written_bytes",
-                sum(|place| &place.written_bytes),
-            ),
+            ("offload_link_written_bytes", sum(|place| &place.written_bytes)),
             ("offload_link_read_bytes", sum(|place| &place.read_bytes)),
             ("offload_link_answers", sum(|place| &place.answers)),
             ("offload_link_answer_ns", answer_ns as u64),
         ];
-        fields
-            .map(|(name, value)| (name.to_owned(), value.to_string()))
-            .into()
+        fields.map(|(name, value)| (name.to_owned(), value.to_string())).into()
     }
 }

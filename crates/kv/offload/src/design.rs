@@ -40,15 +40,8 @@ pub enum Design {
 
 impl Design {
     /// All designs.
-    pub const ALL: [Self; 7] = [
-        Self::CpuOnly,
-        Self::Lat,
-        Self::Sav,
-        Self::Dual,
-        Self::Shrd,
-        Self::Proc,
-        Self::DpuOnly,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::CpuOnly, Self::Lat, Self::Sav, Self::Dual, Self::Shrd, Self::Proc, Self::DpuOnly];
 
     /// Returns the name of the design, as on the command line.
     #[must_use]
@@ -68,28 +61,16 @@ impl Design {
     /// design cannot use as many or as few cores, or would need more than [`LINKS_MAX`] links.
     #[must_use]
     pub fn layout(self, host_cores: usize, dpu_cores: usize) -> Option<Layout> {
-        let complete = |complete| Threads {
-            complete,
-            ..Threads::default()
-        };
-        let communication = |communication| Threads {
-            communication,
-            ..Threads::default()
-        };
-        let processing = Threads {
-            processing: 1,
-            ..Threads::default()
-        };
+        let complete = |complete| Threads { complete, ..Threads::default() };
+        let communication = |communication| Threads { communication, ..Threads::default() };
+        let processing = Threads { processing: 1, ..Threads::default() };
         let nothing = Threads::default();
         let (host, dpu) = match (self, host_cores, dpu_cores) {
             (Self::CpuOnly, 1.., 0) => (complete(host_cores), nothing),
             (Self::DpuOnly, 0, 1..) => (nothing, complete(dpu_cores)),
             (Self::Lat, 1, 1) | (Self::Sav, 1, 1..) => (processing, communication(dpu_cores)),
             (Self::Dual, 2.., 1..) => {
-                let host = Threads {
-                    communication: host_cores - 1,
-                    ..processing
-                };
+                let host = Threads { communication: host_cores - 1, ..processing };
                 (host, communication(dpu_cores))
             }
             (Self::Shrd, 1.., 1..) => (complete(host_cores), complete(dpu_cores)),
@@ -240,11 +221,9 @@ impl Layout {
         let partitions = threads.partitions() as u64;
         let channels = match threads {
             // Those with clients and the one with the keys.
-            Threads {
-                communication,
-                processing,
-                ..
-            } if communication * processing > 0 => channel_bytes(2) / 2 * communication,
+            Threads { communication, processing, .. } if communication * processing > 0 => {
+                channel_bytes(2) / 2 * communication
+            }
             Threads { complete, .. } => channel_bytes(complete.max(1)),
         };
         SideMemory {
@@ -298,10 +277,7 @@ mod tests {
             assert!(design.layout(host, dpu).is_some(), "{design:?}");
             for (host, dpu) in [(host.wrapping_sub(1), dpu), (host, dpu.wrapping_sub(1))] {
                 let is_fewer = host < usize::MAX && dpu < usize::MAX;
-                assert!(
-                    !is_fewer || design.layout(host, dpu).is_none(),
-                    "{design:?}"
-                );
+                assert!(!is_fewer || design.layout(host, dpu).is_none(), "{design:?}");
             }
         }
         assert_eq!(Design::Lat.layout(1, 2), None);
@@ -313,10 +289,7 @@ mod tests {
 
     #[test]
     fn memory_is_where_its_use_is() {
-        let clients = ClientMemory {
-            connections: 100,
-            ..ClientMemory::default()
-        };
+        let clients = ClientMemory { connections: 100, ..ClientMemory::default() };
         let layout = Design::Sav.layout(1, 4).unwrap();
         let [host, dpu] = [Side::Host, Side::Dpu].map(|side| layout.memory(side, 4000, clients));
         assert_eq!((host.store, host.connections), (4000, 0));

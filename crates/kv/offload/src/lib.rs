@@ -91,11 +91,6 @@ pub struct Optimizations {
 
 impl Default for Optimizations {
     fn default() -> Self {
-        Self {
-            batching: Batching::Batch,
-            message_bytes: None,
-            overlap: true,
-            sends_early: false,
-        }
+        Self { batching: Batching::Batch, message_bytes: None, overlap: true, sends_early: false }
     }
 }

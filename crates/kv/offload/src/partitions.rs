@@ -44,10 +44,7 @@ use task_queue::TaskQueue;
 pub const PARTITIONS_MAX: usize = 64;
 
 /// Memory of each channel in each direction: more than a batch has in most cases, and little enough for many.
-pub(crate) const CHANNEL: ChannelOptions = ChannelOptions {
-    slot_bytes: 16 << 10,
-    slots: 4,
-};
+pub(crate) const CHANNEL: ChannelOptions = ChannelOptions { slot_bytes: 16 << 10, slots: 4 };
 
 /// Memory of the channels between `count` partitions.
 #[must_use]
@@ -92,12 +89,8 @@ pub fn connect(
     hasher: &KeyHasher,
 ) -> Result<Vec<Partitioned>, PartitionError> {
     let count = partitions.len();
-    let neighbors = Neighbors {
-        own: 0..count,
-        count,
-        asking: VecDeque::new(),
-        answering: VecDeque::new(),
-    };
+    let neighbors =
+        Neighbors { own: 0..count, count, asking: VecDeque::new(), answering: VecDeque::new() };
     connect_sides(partitions, neighbors, hasher)
 }
 
@@ -156,11 +149,9 @@ pub fn connect_sides(
     let all = partitions.into_iter().zip(peers).zip(responders);
     let all = all.zip(wakers.into_iter().zip(mailboxes)).zip(own);
     Ok(all
-        .map(
-            |((((own, peers), responders), (waker, task_queue)), number)| {
-                let inside = LocalPartition::new(own, responders, task_queue);
-                Partitioned::new(number, inside, peers, waker, Arc::clone(&is_changing_role))
-            },
-        )
+        .map(|((((own, peers), responders), (waker, task_queue)), number)| {
+            let inside = LocalPartition::new(own, responders, task_queue);
+            Partitioned::new(number, inside, peers, waker, Arc::clone(&is_changing_role))
+        })
         .collect())
 }

@@ -319,9 +319,8 @@ impl RemoteEngine {
             (Batching::Batch, Some(_)) => SIZED_MESSAGE_REQUESTS,
             (Batching::Request, _) => 1,
         };
-        let most_bytes = (self.message_bytes).map_or(usize::MAX, |bytes| {
-            (bytes as usize).saturating_sub(TRAILER_BYTES)
-        });
+        let most_bytes = (self.message_bytes)
+            .map_or(usize::MAX, |bytes| (bytes as usize).saturating_sub(TRAILER_BYTES));
         while let Some(channel) = &mut self.channel {
             let is_full = (self.is_alone || !self.overlaps) && !self.in_flight.is_empty()
                 || self.in_flight.len() == channel.slots();
@@ -341,10 +340,7 @@ impl RemoteEngine {
                 channel.flush()?;
             }
             self.is_alone = is_alone;
-            self.in_flight.push_back(InFlight {
-                left: count,
-                sent_ticks: self.counts.clock.now(),
-            });
+            self.in_flight.push_back(InFlight { left: count, sent_ticks: self.counts.clock.now() });
             self.sent += count;
             self.requests += count as u64;
         }

@@ -212,10 +212,8 @@ impl Responder {
         (engine, work): (&mut dyn StorageBackend, Option<&ServingWork>),
         now_ms: u64,
     ) -> Result<(), OffloadError> {
-        let (topic, mut rest) = question
-            .bytes()
-            .split_first()
-            .ok_or(OffloadError::Violation("an empty message"))?;
+        let (topic, mut rest) =
+            question.bytes().split_first().ok_or(OffloadError::Violation("an empty message"))?;
         self.body.clear();
         match Topic::from_byte(*topic) {
             Some(Topic::Requests) => {
@@ -239,8 +237,7 @@ impl Responder {
                 // Other threads send messages too, so nothing waits here.
                 let saved = engine.save(true);
                 self.body.push(u8::from(saved.is_ok()));
-                self.body
-                    .extend(saved.err().unwrap_or_default().into_bytes());
+                self.body.extend(saved.err().unwrap_or_default().into_bytes());
             }
             Some(Topic::Continue) | None => {
                 return Err(OffloadError::Violation("a message out of turn"));
@@ -264,9 +261,7 @@ impl Responder {
         let before = all.left;
         let mut rest = &all.body.bytes()[all.at..];
         while all.left > 0 && self.body.len() <= ANSWER_BYTES {
-            let most = (ANSWER_BYTES / (self.answer_bytes + 1))
-                .clamp(1, PART)
-                .min(all.left);
+            let most = (ANSWER_BYTES / (self.answer_bytes + 1)).clamp(1, PART).min(all.left);
             let mut elements_max = ELEMENTS_MAX;
             let mut part = Vec::with_capacity(most);
             for _ in 0..most {

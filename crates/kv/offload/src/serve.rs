@@ -91,9 +91,8 @@ impl RemoteClients {
         }
         let events = all().filter_map(Responder::event_fd);
         let events: Vec<_> = events.collect();
-        let mut fds: Vec<_> = (events.iter())
-            .map(|event| PollFd::new(event, PollFlags::IN))
-            .collect();
+        let mut fds: Vec<_> =
+            (events.iter()).map(|event| PollFd::new(event, PollFlags::IN)).collect();
         // A signal ends it too.
         let most = Timespec::try_from(most).ok();
         let _ = poll(&mut fds, most.as_ref());
@@ -128,10 +127,7 @@ struct Looks {
 
 impl Default for Looks {
     fn default() -> Self {
-        Self {
-            found: 1.0,
-            skipped: 0,
-        }
+        Self { found: 1.0, skipped: 0 }
     }
 }
 

@@ -85,10 +85,7 @@ impl SideStop {
     /// Makes a side; `server` serves its clients, if it has any.
     #[must_use]
     pub fn new(server: Option<&Server>) -> Self {
-        Self {
-            server: server.map(Server::stop_handle),
-            flag: Arc::default(),
-        }
+        Self { server: server.map(Server::stop_handle), flag: Arc::default() }
     }
 
     /// Tells the side's workers to end. Requests that its clients have sent are still answered.
@@ -202,9 +199,8 @@ impl SideEngines {
                 let _ended = Ended(stop);
                 server.run_workers(engines, &hasher, clock)
             };
-            let clients = thread::Builder::new()
-                .name("kv-clients".into())
-                .spawn_scoped(scope, serve)?;
+            let clients =
+                thread::Builder::new().name("kv-clients".into()).spawn_scoped(scope, serve)?;
             let kept = self.run_store(&stop.flag);
             // Without a store no client can be served.
             stop.stop();

@@ -85,12 +85,7 @@ mod tests {
     #[test]
     fn what_is_told_is_bounded_and_plain() {
         let body = told();
-        for lie in [
-            &b"\x04name\x05a\r\nb:"[..],
-            b"\x02a:\x01b",
-            b"\x04name",
-            b"\x04na",
-        ] {
+        for lie in [&b"\x04name\x05a\r\nb:"[..], b"\x02a:\x01b", b"\x04name", b"\x04na"] {
             assert!(read_told(&[&body, lie].concat()).is_err(), "{lie:?}");
         }
         let fields = b"\x01a\x01b".repeat(FIELDS_MAX);

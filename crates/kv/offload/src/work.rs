@@ -20,11 +20,7 @@ impl ServingWork {
     /// Counts from now on.
     #[must_use]
     pub fn start() -> Self {
-        Self {
-            stages: StageClock::start(),
-            requests: Cell::default(),
-            turns: Cell::default(),
-        }
+        Self { stages: StageClock::start(), requests: Cell::default(), turns: Cell::default() }
     }
 
     /// Returns names and values for `INFO`. Only that thread may call it.

@@ -42,13 +42,7 @@ pub(super) enum Stop {
 
 impl<'a, F> Batch<'a, F> {
     pub(super) fn new(hasher: &'a KeyHasher, now_ms: u64) -> Self {
-        Self {
-            requests: Vec::new(),
-            pending: Vec::new(),
-            hasher,
-            now_ms,
-            most: BATCH_REQUESTS,
-        }
+        Self { requests: Vec::new(), pending: Vec::new(), hasher, now_ms, most: BATCH_REQUESTS }
     }
 
     /// Returns `true` if another command may be added.

@@ -48,13 +48,7 @@ pub struct Ready<'c> {
 impl<'c> Ready<'c> {
     /// Returns a connection with unconsumed input.
     pub fn new(session: &'c mut Session, input: &'c [u8], output: &'c mut Vec<u8>) -> Self {
-        Self {
-            session,
-            input,
-            consumed: 0,
-            output,
-            has_more: false,
-        }
+        Self { session, input, consumed: 0, output, has_more: false }
     }
 }
 

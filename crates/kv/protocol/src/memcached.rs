@@ -64,11 +64,7 @@ impl<'a> Batch<'a> {
     /// Adds a request.
     #[inline]
     fn request(&mut self, key: &'a [u8], operation: Operation<'a>) {
-        self.requests.push(Request {
-            key,
-            hash: self.hasher.hash(key),
-            operation,
-        });
+        self.requests.push(Request { key, hash: self.hasher.hash(key), operation });
     }
 }
 
@@ -141,11 +137,7 @@ impl Syntax for Memcached {
                 direct::execute(ready, (line, words), data, hasher, server);
                 return 1;
             }
-            Parsed::Refused {
-                len,
-                data_len,
-                error,
-            } => {
+            Parsed::Refused { len, data_len, error } => {
                 ready.consumed += len;
                 ready.session.discard_bytes = data_len;
                 direct::refuse(ready, words, error, hasher, server);

@@ -94,10 +94,7 @@ impl Role {
     /// Returns the role of a server without replicas.
     #[must_use]
     pub fn alone() -> Self {
-        Self::Primary {
-            offset: 0,
-            replicas: Vec::new(),
-        }
+        Self::Primary { offset: 0, replicas: Vec::new() }
     }
 }
 

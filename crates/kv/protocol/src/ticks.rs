@@ -21,11 +21,7 @@ impl TickClock {
     /// Starts a clock at 0.
     #[must_use]
     pub fn start() -> Self {
-        let mut clock = Self {
-            start: Instant::now(),
-            start_ticks: 0,
-            has_counter: has_counter(),
-        };
+        let mut clock = Self { start: Instant::now(), start_ticks: 0, has_counter: has_counter() };
         (clock.start, clock.start_ticks) = clock.read_both();
         clock
     }

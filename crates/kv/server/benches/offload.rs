@@ -32,13 +32,7 @@ const BATCHES: [usize; 3] = [1, 16, 64];
 
 fn keys() -> Vec<[u8; 8]> {
     (0..KEYS as u64)
-        .map(|key| {
-            (key + 10_000_000)
-                .to_string()
-                .into_bytes()
-                .try_into()
-                .unwrap()
-        })
+        .map(|key| (key + 10_000_000).to_string().into_bytes().try_into().unwrap())
         .collect()
 }
 
@@ -62,18 +56,14 @@ fn request<'a>(key: &'a [u8], hasher: &KeyHasher, operation: Operation<'a>) -> R
 }
 
 fn channel() -> [Channel; 2] {
-    Channel::pairs(1, ChannelOptions::default())
-        .unwrap()
-        .remove(0)
+    Channel::pairs(1, ChannelOptions::default()).unwrap().remove(0)
 }
 
 /// Times of single requests in nanoseconds.
 fn block(engine: &mut dyn ProcessingEngine, gets: &[Request<'_>], times: &mut Vec<u64>) {
     for get in gets.chunks(1) {
         let begin = Instant::now();
-        engine.execute(get, NOW_MS, &mut |_, answer| {
-            assert!(matches!(answer, Answer::Value(_)))
-        });
+        engine.execute(get, NOW_MS, &mut |_, answer| assert!(matches!(answer, Answer::Value(_))));
         times.push(begin.elapsed().as_nanos() as u64);
     }
 }
@@ -103,10 +93,7 @@ fn latency(keys: &[[u8; 8]]) {
         });
         let _ = pin(0);
         let mut remote = RemoteEngine::with(asking, Optimizations::default());
-        let gets: Vec<_> = keys
-            .iter()
-            .map(|key| request(key, &hasher, Operation::Get))
-            .collect();
+        let gets: Vec<_> = keys.iter().map(|key| request(key, &hasher, Operation::Get)).collect();
         for number in 0..BLOCKS {
             let gets = &gets[number * BLOCK % (KEYS - BLOCK)..][..BLOCK];
             block(&mut own, gets, &mut times[0]);
@@ -115,10 +102,7 @@ fn latency(keys: &[[u8; 8]]) {
         is_over.store(true, Ordering::Relaxed);
     });
     let [own, remote] = times.each_mut().map(|times| median(times));
-    println!(
-        "median of a GET: cpu-only {own} ns, lat {remote} ns, lat adds {} ns",
-        remote - own
-    );
+    println!("median of a GET: cpu-only {own} ns, lat {remote} ns, lat adds {} ns", remote - own);
 }
 
 /// CPU time of this thread.
@@ -131,10 +115,7 @@ fn cpu() -> Duration {
 fn host_alone(keys: &[[u8; 8]], batch: usize, turns: usize) -> f64 {
     let hasher = KeyHasher::random();
     let settings = Settings {
-        addresses: Addresses {
-            tcp: vec!["127.0.0.1:0".parse().unwrap()],
-            ..Addresses::default()
-        },
+        addresses: Addresses { tcp: vec!["127.0.0.1:0".parse().unwrap()], ..Addresses::default() },
         drain: Duration::from_secs(1),
         ..Settings::default()
     };
@@ -177,10 +158,7 @@ fn host_of_sav(keys: &[[u8; 8]], batch: usize, turns: usize) -> f64 {
     let mut remote = RemoteEngine::with(asking, Optimizations::default());
     let mut responder = Responder::new(answering, hasher.clone());
     let mut store = filled(&hasher, keys);
-    let gets: Vec<_> = keys
-        .iter()
-        .map(|key| request(key, &hasher, Operation::Get))
-        .collect();
+    let gets: Vec<_> = keys.iter().map(|key| request(key, &hasher, Operation::Get)).collect();
     let mut spent = Duration::ZERO;
     for turn in 0..turns {
         let batch = &gets[turn * 17 % (KEYS - batch)..][..batch];

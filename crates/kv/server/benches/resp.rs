@@ -19,10 +19,7 @@ struct Nothing;
 
 impl ProcessingEngine for Nothing {
     fn execute(&mut self, batch: &[Request<'_>], _: u64, answers: Answers<'_>) {
-        let value = Value {
-            data: b"12345678",
-            ..Value::default()
-        };
+        let value = Value { data: b"12345678", ..Value::default() };
         for (index, request) in batch.iter().enumerate() {
             match request.operation {
                 Operation::Get => answers(index, Answer::Value(value)),
@@ -99,10 +96,7 @@ fn pipelines(name: &str, len: usize) -> Vec<Vec<u8>> {
             }
         })
         .collect();
-    commands
-        .chunks(len)
-        .map(|commands| commands.concat().into_bytes())
-        .collect()
+    commands.chunks(len).map(|commands| commands.concat().into_bytes()).collect()
 }
 
 /// Nanoseconds a command in the fastest of some passes over all pipelines.
@@ -115,10 +109,7 @@ fn measure(engine: &mut dyn ProcessingEngine, hasher: &KeyHasher, pipelines: &[V
         for input in pipelines {
             output.clear();
             let mut ready = [Ready::new(&mut session, input, &mut output)];
-            let mut server = Server {
-                engine,
-                stages: None,
-            };
+            let mut server = Server { engine, stages: None };
             communication.process(&mut ready, hasher, &mut server);
             assert_eq!(ready[0].consumed, input.len());
             black_box(&output);
@@ -153,15 +144,10 @@ fn measure_stages(
         let begin = Instant::now();
         for input in &pipelines[..turns] {
             // As the server's thread does before and after.
-            [Stage::Other, Stage::Wait, Stage::Receive]
-                .into_iter()
-                .for_each(end);
+            [Stage::Other, Stage::Wait, Stage::Receive].into_iter().for_each(end);
             output.clear();
             let mut ready = [Ready::new(&mut session, input, &mut output)];
-            let mut server = Server {
-                engine: &mut *engine,
-                stages,
-            };
+            let mut server = Server { engine: &mut *engine, stages };
             communication.process(&mut ready, hasher, &mut server);
             black_box(&output);
             [Stage::Persist, Stage::Respond].into_iter().for_each(end);
@@ -211,9 +197,6 @@ fn main() {
     for len in [1, 16, 64, 256] {
         let [added, low, median, high] =
             measure_stages(&mut store, &hasher, &pipelines("GET", len));
-        println!(
-            "{:>8} {len:>8}  {added:>6.1} ns  {median:.4} ({low:.4} to {high:.4})",
-            "GET"
-        );
+        println!("{:>8} {len:>8}  {added:>6.1} ns  {median:.4} ({low:.4} to {high:.4})", "GET");
     }
 }

@@ -141,17 +141,11 @@ impl Server {
         let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets::default()).collect();
         let mut listen = |addresses: &mut [SocketAddr], service| {
             // Connections for metrics are no load to distribute.
-            let sockets = if service == Service::Metrics {
-                1
-            } else {
-                workers
-            };
+            let sockets = if service == Service::Metrics { 1 } else { workers };
             for address in addresses {
                 let bound = Listener::tcp(*address, service, sockets);
-                let bound = bound.map_err(|error| ServerError::Listen {
-                    address: *address,
-                    error,
-                })?;
+                let bound =
+                    bound.map_err(|error| ServerError::Listen { address: *address, error })?;
                 for (listener, of_worker) in bound.into_iter().zip(&mut all) {
                     *address = listener.address.unwrap_or(*address);
                     of_worker.listeners.push(listener);
@@ -317,13 +311,10 @@ fn bind_herd(
         RegionAddress::Address(_) => Ok(()),
     };
     let secret = settings.password.as_ref().map(Password::secret);
-    let bound = bound
-        .map_err(HerdError::from)
-        .and_then(|()| HerdListener::bind(place, all.len(), secret));
-    let (listener, inboxes) = bound.map_err(|error| ServerError::ListenHerd {
-        place: place.clone(),
-        error,
-    })?;
+    let bound =
+        bound.map_err(HerdError::from).and_then(|()| HerdListener::bind(place, all.len(), secret));
+    let (listener, inboxes) =
+        bound.map_err(|error| ServerError::ListenHerd { place: place.clone(), error })?;
     *place = listener.place().clone();
     for (inbox, of_worker) in inboxes.into_iter().zip(all) {
         of_worker.regions = Some(inbox);
@@ -371,11 +362,7 @@ fn allow_descriptors(clients: usize) -> usize {
     let wanted = clients as u64 + OTHER_DESCRIPTORS;
     let allowed = raise_descriptor_limit(wanted);
     if allowed < wanted {
-        tracing::warn!(
-            allowed,
-            wanted,
-            "fewer descriptors than clients: ulimit -n raises them"
-        );
+        tracing::warn!(allowed, wanted, "fewer descriptors than clients: ulimit -n raises them");
     }
     (allowed.saturating_sub(OTHER_DESCRIPTORS) as usize).clamp(1, clients)
 }

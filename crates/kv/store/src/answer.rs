@@ -199,10 +199,7 @@ impl ListBuilder {
     /// Returns the elements that were pushed since the last `clear`.
     #[must_use]
     pub fn list(&self) -> List<'_> {
-        List {
-            len: self.len,
-            bytes: &self.bytes,
-        }
+        List { len: self.len, bytes: &self.bytes }
     }
 }
 
@@ -288,12 +285,8 @@ mod tests {
 
     #[test]
     fn a_list_has_the_elements_that_were_pushed() {
-        let elements = [
-            Element::Bytes(b"one"),
-            Element::Nil,
-            Element::Score(-0.5),
-            Element::Bytes(b""),
-        ];
+        let elements =
+            [Element::Bytes(b"one"), Element::Nil, Element::Score(-0.5), Element::Bytes(b"")];
         let mut builder = ListBuilder::default();
         builder.push(Element::Nil);
         builder.clear();

@@ -24,10 +24,7 @@ impl Clock {
     /// A clock that shows `start_ms` now: another machine's time.
     #[must_use]
     pub fn starting_at(start_ms: u64) -> Self {
-        Self {
-            start: Instant::now(),
-            start_ms,
-        }
+        Self { start: Instant::now(), start_ms }
     }
 
     /// Returns the time at which the clock was started, in milliseconds since 1970.

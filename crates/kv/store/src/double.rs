@@ -25,10 +25,7 @@ pub fn parse_double(text: &[u8]) -> Option<Double> {
     let has_overflown = value.is_infinite() && !letters.starts_with(['i', 'I']);
     let mantissa = letters.split(['e', 'E']).next().unwrap_or_default();
     let has_underflown = value == 0.0 && mantissa.contains(|digit| matches!(digit, '1'..='9'));
-    Some(Double {
-        value,
-        is_in_range: !has_overflown && !has_underflown,
-    })
+    Some(Double { value, is_in_range: !has_overflown && !has_underflown })
 }
 
 /// Reads what follows `0x`: digits with a point, and perhaps `p` and a power of two.
@@ -99,11 +96,7 @@ mod tests {
             ("0xAp-1", 5.0, true),
             ("0x0", 0.0, true),
             ("0x1.fffffffffffff8p0", 2.0, true),
-            (
-                "0x1.fffffffffffff7fffffffffp0",
-                1.999_999_999_999_999_8,
-                true,
-            ),
+            ("0x1.fffffffffffff7fffffffffp0", 1.999_999_999_999_999_8, true),
             ("0x1000000000000000000000000000000p-120", 1.0, true),
             ("0x1p-1074", 5e-324, true),
             ("0x1p1024", f64::INFINITY, false),
@@ -111,11 +104,7 @@ mod tests {
         ];
         for (text, value, is_in_range) in texts {
             let read = parse_double(text.as_bytes()).unwrap();
-            assert_eq!(
-                (read.value, read.is_in_range),
-                (value, is_in_range),
-                "{text}"
-            );
+            assert_eq!((read.value, read.is_in_range), (value, is_in_range), "{text}");
         }
         let others = [
             "", "nan", "-nan", " 1", "1 ", "one", "1e", "0x", "0x.", "0x1p", "0x1p+", "0x1.2.3",

@@ -81,10 +81,7 @@ fn stored<'r, 'a>(operation: &'r Operation<'a>, answer: &Answer<'_>) -> Effect<'
     is_stored.then_some(match options.condition {
         Condition::IfVersion(_) => Cow::Owned(Operation::Set {
             value,
-            options: SetOptions {
-                condition: Condition::Always,
-                ..*options
-            },
+            options: SetOptions { condition: Condition::Always, ..*options },
         }),
         _ => Cow::Borrowed(operation),
     })

@@ -52,10 +52,7 @@ mod tests {
         for key in 0..5000 {
             counts[partition_of(format!("key:{key}").as_bytes(), 5)] += 1;
         }
-        assert!(
-            counts.iter().all(|count| (800..1200).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
     }
 
     #[test]

@@ -208,10 +208,6 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn new(key: &'a [u8], hasher: &KeyHasher, operation: Operation<'a>) -> Self {
-        Self {
-            key,
-            hash: hasher.hash(key),
-            operation,
-        }
+        Self { key, hash: hasher.hash(key), operation }
     }
 }

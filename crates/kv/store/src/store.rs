@@ -154,10 +154,7 @@ impl Store {
             collections: Collections::default(),
             version: now_ms << 20 | 1,
             creations: Creations::default(),
-            counts: Statistics {
-                memory_limit_bytes: bytes as u64,
-                ..Statistics::default()
-            },
+            counts: Statistics { memory_limit_bytes: bytes as u64, ..Statistics::default() },
             snapshot: Snapshot::default(),
             list: ListBuilder::default(),
             scratch: Vec::new(),

@@ -31,9 +31,7 @@ const PROBLEMS_MAX: usize = 100;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let generator = SchemaSettings::draft2020_12().into_generator();
-    let mut schema = generator
-        .into_root_schema_for::<written::BoxFile>()
-        .to_value();
+    let mut schema = generator.into_root_schema_for::<written::BoxFile>().to_value();
     schema["title"] = "Overside box".into();
     schema
 });
@@ -48,9 +46,7 @@ pub fn parse(text: &str) -> Result<Parsed, Vec<Error>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = Document::json("", text, Limits::bytes(TEXT_BYTES_MAX))?;
     let locate = |errors: Vec<Error>| -> Vec<Error> {
-        (errors.into_iter())
-            .map(|error| document.locate(error))
-            .collect()
+        (errors.into_iter()).map(|error| document.locate(error)).collect()
     };
     check::check(document.root(), &SCHEMA).map_err(locate)?;
     // What passes the schema is what the types take: this is the reading proper.

@@ -71,10 +71,7 @@ impl ContextBench<'_> {
         let context = self.device.open(config.clone());
         let mut queue = ContextQueue::new(
             &*self.device,
-            (
-                context.map_err(|error| plan::not_opened(&error))?,
-                self.clock.clone(),
-            ),
+            (context.map_err(|error| plan::not_opened(&error))?, self.clock.clone()),
             (&sources, shuffled(sources.len(), test.seed)),
             (plan.depth, plan.output_bytes, plan.destination_bytes),
             (
@@ -127,17 +124,11 @@ impl ContextBench<'_> {
         let work = Work {
             jobs: totals.jobs,
             bytes: totals.bytes,
-            compressed_bytes: test
-                .operation
-                .has_ratio()
-                .then_some(totals.compressed_bytes),
+            compressed_bytes: test.operation.has_ratio().then_some(totals.compressed_bytes),
             doorbells: pass.doorbells,
         };
         let mut metrics = Metrics::of_work(&work, pass.elapsed(), cpu);
-        metrics.put(
-            "engine_throughput",
-            totals.engine_throughput().unwrap_or(f64::NAN),
-        );
+        metrics.put("engine_throughput", totals.engine_throughput().unwrap_or(f64::NAN));
         if let Some(latencies) = &pass.latencies {
             metrics.put_latencies(latencies);
         }
@@ -154,9 +145,7 @@ impl ContextBench<'_> {
         };
         let mut sample = Sample::ok(evidence, done);
         sample.metrics = metrics.0;
-        sample.stages = stages
-            .map(|(name, ns)| (format!("{name}_ns"), ns))
-            .collect();
+        sample.stages = stages.map(|(name, ns)| (format!("{name}_ns"), ns)).collect();
         if let Some(profile) = self.profile.as_ref().filter(|_| has_model) {
             let (source_bytes, destination_bytes) = totals.mean_sizes();
             let work = overside_model::Work {
@@ -181,10 +170,7 @@ impl ContextBench<'_> {
         sample.warnings.extend(warnings(&SampleCounts {
             jobs: totals.jobs,
             incompressible: totals.incompressible,
-            late: Late::Completions {
-                late: totals.late,
-                of: totals.completions(),
-            },
+            late: Late::Completions { late: totals.late, of: totals.completions() },
             varied,
         }));
         Ok(sample)

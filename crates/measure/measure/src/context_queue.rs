@@ -143,9 +143,7 @@ impl<'a> ContextQueue<'a> {
             self.grow(completion, capacity as u64)?;
             return Ok(None);
         }
-        let outcome = completion
-            .result
-            .map_err(|error| job_failed(slot.input, &error))?;
+        let outcome = completion.result.map_err(|error| job_failed(slot.input, &error))?;
         let Some(destination) = completion.destination.take() else {
             let message = format!("job {tag} is done, but its destination did not come back");
             return Err(Failure::new(FailureKind::Verification, message));
@@ -157,10 +155,7 @@ impl<'a> ContextQueue<'a> {
         slot.destination = Some(destination);
         slot.last = Some(outcome);
         self.free.push(tag as usize);
-        Ok(Some(CompletedOperation {
-            slot: tag as usize,
-            late: completion.stages.late,
-        }))
+        Ok(Some(CompletedOperation { slot: tag as usize, late: completion.stages.late }))
     }
 
     /// Runs a job again whose result did not fit into `capacity` bytes, with twice as many.

@@ -170,11 +170,7 @@ impl Buffers {
         for (number, range) in ranges.iter().enumerate() {
             fill(number, &mut region[range.clone()])?;
         }
-        Ok(Self {
-            memory: region.share(),
-            inputs: vec![ranges.len()],
-            ranges,
-        })
+        Ok(Self { memory: region.share(), inputs: vec![ranges.len()], ranges })
     }
 
     /// Returns the number of buffers; at least one.
@@ -200,11 +196,7 @@ impl Buffers {
 
     /// The longest one's length in bytes.
     pub(crate) fn longest(&self) -> u64 {
-        self.ranges
-            .iter()
-            .map(|range| range.len() as u64)
-            .max()
-            .unwrap_or(0)
+        self.ranges.iter().map(|range| range.len() as u64).max().unwrap_or(0)
     }
 
     /// Bytes of memory they take.
@@ -240,11 +232,7 @@ impl Buffers {
                 return Err(Failure::new(FailureKind::Job, message));
             }
         };
-        Ok(self
-            .ranges
-            .iter()
-            .map(|range| whole.slice(range.clone()))
-            .collect())
+        Ok(self.ranges.iter().map(|range| whole.slice(range.clone())).collect())
     }
 
     /// Result of an operation for each of them, by the same library for all whose sources they will
@@ -256,11 +244,7 @@ impl Buffers {
             Operation::Compress(_) => ("zlib", Some(6)),
             _ => ("auto", None),
         };
-        let config = Config {
-            variant: variant.into(),
-            level,
-            ..Config::new(operation)
-        };
+        let config = Config { variant: variant.into(), level, ..Config::new(operation) };
         let failed = |error: overside_ops::Error| {
             Failure::new(
                 FailureKind::Data,
@@ -288,10 +272,7 @@ impl Buffers {
                     })
                 })
                 .collect();
-            running
-                .into_iter()
-                .map(|thread| thread.join())
-                .collect::<Vec<_>>()
+            running.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
         });
         let mut all = Vec::with_capacity(self.count());
         for part in parts {
@@ -305,10 +286,7 @@ impl Buffers {
             buffer.copy_from_slice(&all[number]);
             Ok(())
         });
-        Ok(Self {
-            inputs: self.inputs.clone(),
-            ..compressed?
-        })
+        Ok(Self { inputs: self.inputs.clone(), ..compressed? })
     }
 }
 
@@ -320,10 +298,7 @@ fn too_short(data: &Data, len: u64, buffer_size: u64) -> NoData {
 }
 
 fn without_bytes(data: &Data) -> NoData {
-    NoData::TooShort(format!(
-        "data set {} has no file with a byte in it",
-        data.name
-    ))
+    NoData::TooShort(format!("data set {} has no file with a byte in it", data.name))
 }
 
 /// A length from a sixteenth of `longest` to all of it, each octave as likely as another.
@@ -347,9 +322,7 @@ fn places(stream_len: u64, buffer_size: u64, sample_bytes: u64) -> Vec<u64> {
     let count = (sample_bytes.min(stream_len) / buffer_size).clamp(1, BUFFERS_MAX);
     let room = u128::from(stream_len - buffer_size);
     let gaps = u128::from((count - 1).max(1));
-    (0..count)
-        .map(|number| (room * u128::from(number) / gaps) as u64)
-        .collect()
+    (0..count).map(|number| (room * u128::from(number) / gaps) as u64).collect()
 }
 
 /// Files as one stream.
@@ -391,10 +364,7 @@ impl<'a> Stream<'a> {
         let Some(pieces) = table_pieces(&open, path)? else {
             return Ok(vec![file]);
         };
-        if pieces
-            .last()
-            .is_some_and(|last| last.end > file.end - file.start)
-        {
+        if pieces.last().is_some_and(|last| last.end > file.end - file.start) {
             return Err(unreadable(path, &"it has changed meanwhile"));
         }
         let place = |piece: Range<u64>| file.start + piece.start..file.start + piece.end;
@@ -411,9 +381,7 @@ impl<'a> Stream<'a> {
         let bytes = |range: &Range<u64>| range.end - range.start;
         let total: u64 = pieces.iter().map(bytes).sum();
         let count = (pieces.iter()).fold(0, |sum, piece| sum + bytes(piece).div_ceil(buffer_size));
-        let every = total
-            .div_ceil(sample_bytes)
-            .max(count.div_ceil(BUFFERS_MAX));
+        let every = total.div_ceil(sample_bytes).max(count.div_ceil(BUFFERS_MAX));
         let cut = pieces.into_iter().flat_map(|piece| {
             let starts = (piece.start..piece.end).step_by(buffer_size as usize);
             starts.map(move |start| start..piece.end.min(start + buffer_size))
@@ -431,13 +399,8 @@ impl<'a> Stream<'a> {
 
     /// Returns buffers with these ranges of the stream.
     fn filled(&self, ranges: &[Range<u64>]) -> Result<Buffers, Failure> {
-        let mut reader = Reader {
-            stream: self,
-            open: None,
-        };
-        let lengths = ranges
-            .iter()
-            .map(|range| (range.end - range.start) as usize);
+        let mut reader = Reader { stream: self, open: None };
+        let lengths = ranges.iter().map(|range| (range.end - range.start) as usize);
         Buffers::filled(&lengths.collect::<Vec<_>>(), |number, buffer| {
             reader.read(ranges[number].start, buffer)
         })
@@ -463,8 +426,7 @@ impl Reader<'_> {
                 Some((open, file)) if open == number => file,
                 _ => File::open(path).map_err(|error| unreadable(path, &error))?,
             };
-            file.read_exact_at(now, place - start)
-                .map_err(|error| unreadable(path, &error))?;
+            file.read_exact_at(now, place - start).map_err(|error| unreadable(path, &error))?;
             self.open = Some((number, file));
             buffer = rest;
             place += here as u64;
@@ -529,11 +491,7 @@ mod tests {
     }
 
     fn failure(path: &Path) -> Failure {
-        let data = Data {
-            name: "bad".into(),
-            files: vec![path.into()],
-            sample_bytes: 1,
-        };
+        let data = Data { name: "bad".into(), files: vec![path.into()], sample_bytes: 1 };
         match Buffers::read(&data, 1, Cut::Fixed) {
             Err(NoData::Failed(failure)) => failure,
             _ => panic!("{} was read", path.display()),
@@ -547,10 +505,6 @@ mod tests {
         assert_eq!(missing.kind, FailureKind::Data);
         assert!(missing.message.contains("missing"), "{missing}");
         assert!(failure(dir.path()).message.contains("not a file"));
-        assert!(
-            failure(Path::new("/dev/zero"))
-                .message
-                .contains("not a file")
-        );
+        assert!(failure(Path::new("/dev/zero")).message.contains("not a file"));
     }
 }

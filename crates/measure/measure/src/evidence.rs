@@ -26,12 +26,7 @@ pub(crate) struct LateCount {
 impl Evidence {
     /// This machine's own cores and clock.
     pub(crate) fn measured(cpu: CpuTime) -> Self {
-        Self {
-            provenance: Provenance::Measured,
-            timing: Timing::Real,
-            cpu,
-            late: None,
-        }
+        Self { provenance: Provenance::Measured, timing: Timing::Real, cpu, late: None }
     }
 
     /// A device, without the CPU time that it took.
@@ -126,9 +121,6 @@ impl CpuReading {
             HostClock::Process { emulates: false } => own_ns,
             HostClock::Thread => own_ns + contexts.host_ns,
         };
-        CpuTime {
-            host_ns,
-            ..contexts
-        }
+        CpuTime { host_ns, ..contexts }
     }
 }

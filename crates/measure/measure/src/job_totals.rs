@@ -114,11 +114,7 @@ impl JobTotals {
 
     /// The times of jobs' stages, as far as the device reports them, by name.
     pub(crate) fn stages(&self) -> [(&'static str, TimeSum); 3] {
-        [
-            ("queueing", self.queueing),
-            ("transfer", self.transfer),
-            ("engine", self.engine),
-        ]
+        [("queueing", self.queueing), ("transfer", self.transfer), ("engine", self.engine)]
     }
 
     /// MB/s by the engines' own time.

@@ -114,11 +114,9 @@ impl Message for NodeRequest {
 
     fn check(&mut self) -> Result<(), CodecError> {
         match self {
-            Self::Lacks(files) => at_most(
-                "the number of files",
-                files.len() as u64,
-                SENT_FILES_MAX as u64,
-            ),
+            Self::Lacks(files) => {
+                at_most("the number of files", files.len() as u64, SENT_FILES_MAX as u64)
+            }
             _ => Ok(()),
         }
     }
@@ -132,11 +130,7 @@ impl Message for NodeReply {
             Self::Failed(failure) => failure.message = clean(&failure.message, MAX_TEXT_BYTES),
             Self::Sample(map) | Self::Environment(map) => clean_texts(map),
             Self::Lacks(places) => {
-                at_most(
-                    "the number of files",
-                    places.len() as u64,
-                    SENT_FILES_MAX as u64,
-                )?;
+                at_most("the number of files", places.len() as u64, SENT_FILES_MAX as u64)?;
             }
             Self::Taken | Self::Ready | Self::Begun => {}
         }

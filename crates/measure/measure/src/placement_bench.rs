@@ -73,10 +73,9 @@ pub(crate) fn target_test(test: &Test, target: Target) -> Test {
             depth: cpu_depth(test),
             ..alone
         },
-        Target::Device(device) => Test {
-            device: test.devices().nth(device).unwrap_or_default().into(),
-            ..alone
-        },
+        Target::Device(device) => {
+            Test { device: test.devices().nth(device).unwrap_or_default().into(), ..alone }
+        }
     }
 }
 
@@ -270,9 +269,7 @@ impl PlacementBench<'_> {
     /// Jobs in flight on each target.
     fn depths(&self) -> Vec<usize> {
         let devices = self.devices.iter().map(|_| self.test.depth);
-        std::iter::once(cpu_depth(self.test))
-            .chain(devices)
-            .collect()
+        std::iter::once(cpu_depth(self.test)).chain(devices).collect()
     }
 
     fn params(&self) -> LoopParams {
@@ -318,11 +315,7 @@ impl PlacementBench<'_> {
     fn stretches(&self) -> Vec<Stretch> {
         let inputs = self.buffers.source.inputs().iter().enumerate();
         if !(self.test.setting == Setting::Reconfiguration && self.test.sizes.vary()) {
-            let whole = |(input, &count)| Stretch {
-                input,
-                count,
-                bytes: None,
-            };
+            let whole = |(input, &count)| Stretch { input, count, bytes: None };
             return inputs.map(whole).collect();
         }
         let mut numbers = self.orders().into_iter().flatten();
@@ -332,11 +325,7 @@ impl PlacementBench<'_> {
                 let bytes = Some(self.buffers.original.get(number as usize).len());
                 match all.last_mut() {
                     Some(last) if (last.input, last.bytes) == (input, bytes) => last.count += 1,
-                    _ => all.push(Stretch {
-                        input,
-                        count: 1,
-                        bytes,
-                    }),
+                    _ => all.push(Stretch { input, count: 1, bytes }),
                 }
             }
         }
@@ -448,9 +437,7 @@ impl PlacementBench<'_> {
     }
 
     fn initiator(&self) -> Initiator {
-        self.profile
-            .as_ref()
-            .map_or(Initiator::Host, |profile| profile.initiator)
+        self.profile.as_ref().map_or(Initiator::Host, |profile| profile.initiator)
     }
 
     fn placed(&self, figures: &Figures, streams: u64, report: &Report) -> PlacementRecord {
@@ -476,12 +463,7 @@ impl PlacementBench<'_> {
             devices: self.targets().skip(1).filter_map(target).collect(),
             bounce_copies: report.bounce_copies,
             bounce_bytes: report.bounce_bytes,
-            events: report
-                .events
-                .iter()
-                .take(EVENTS_MAX)
-                .map(ToString::to_string)
-                .collect(),
+            events: report.events.iter().take(EVENTS_MAX).map(ToString::to_string).collect(),
             chunk_bytes: figures.chunk_bytes,
             decision: decided.map(|decided| decided.reason.clone()),
             decisions: report.decisions.len() as u64 + report.decisions_left_out,

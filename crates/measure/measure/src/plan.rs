@@ -51,9 +51,7 @@ pub(crate) fn plan(test: &Test, device: &dyn Device) -> Result<Plan, Failure> {
     // The length of a source that has to be made is known only once it is.
     if test.operation.made_by().is_none() && size > capability.max_source_bytes {
         let max = capability.max_source_bytes;
-        return skip(format!(
-            "{name} takes sources of up to {max} bytes, not {size}"
-        ));
+        return skip(format!("{name} takes sources of up to {max} bytes, not {size}"));
     }
     let longest = test.operation.result_bytes_max(&test.patterns, size);
     let destination_bytes = match test.operation.lengths() {
@@ -141,8 +139,6 @@ pub(crate) fn not_opened(error: &OpenError) -> Failure {
 pub(crate) fn too_long(device: &str, plan: &Plan, longest: u64) -> Option<Failure> {
     let max = plan.capability.max_source_bytes;
     (longest > max).then(|| {
-        Failure::unsupported(format!(
-            "{device} takes sources of up to {max} bytes, not {longest}"
-        ))
+        Failure::unsupported(format!("{device} takes sources of up to {max} bytes, not {longest}"))
     })
 }

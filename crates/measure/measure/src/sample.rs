@@ -235,11 +235,7 @@ impl From<CpuTime> for Cpu {
 impl From<Cpu> for CpuTime {
     fn from(cpu: Cpu) -> Self {
         let ns = |seconds: f64| (seconds * 1e9).round() as u64;
-        Self {
-            host_ns: ns(cpu.host_s),
-            dpu_ns: ns(cpu.dpu_s),
-            emulator_ns: ns(cpu.emulator_s),
-        }
+        Self { host_ns: ns(cpu.host_s), dpu_ns: ns(cpu.dpu_s), emulator_ns: ns(cpu.emulator_s) }
     }
 }
 
@@ -271,11 +267,7 @@ pub struct Warning {
 
 impl Warning {
     pub(crate) fn new(kind: &str, message: String, remedy: &str) -> Self {
-        Self {
-            kind: kind.into(),
-            message,
-            remedy: remedy.into(),
-        }
+        Self { kind: kind.into(), message, remedy: remedy.into() }
     }
 }
 
@@ -329,12 +321,7 @@ impl Sample {
 
     /// Makes a sample with figures, from the work and the evidence of all participants.
     pub(crate) fn ok(evidence: Evidence, done: MeasuredWork) -> Self {
-        let MeasuredWork {
-            applied,
-            work,
-            elapsed_ns,
-            check,
-        } = done;
+        let MeasuredWork { applied, work, elapsed_ns, check } = done;
         let told = applied.as_ref().map(|applied| applied.provenance);
         let late = evidence.late;
         Self {
@@ -392,18 +379,12 @@ impl Sample {
 
     /// A sample that was not taken because it cannot be.
     pub fn skipped(reason: impl Into<String>) -> Self {
-        Self {
-            reason: Some(reason.into()),
-            ..Self::empty(Status::Skipped)
-        }
+        Self { reason: Some(reason.into()), ..Self::empty(Status::Skipped) }
     }
 
     /// A sample that went wrong.
     pub fn failed(failure: Failure) -> Self {
-        Self {
-            error: Some(failure),
-            ..Self::empty(Status::Failed)
-        }
+        Self { error: Some(failure), ..Self::empty(Status::Failed) }
     }
 }
 

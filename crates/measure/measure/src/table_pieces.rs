@@ -37,8 +37,5 @@ pub(crate) fn table_pieces(file: &File, path: &Path) -> Result<Option<Vec<Range<
 
 /// The failure of a file that cannot be read.
 pub(crate) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::new(
-        FailureKind::Data,
-        format!("{} cannot be read: {why}", path.display()),
-    )
+    Failure::new(FailureKind::Data, format!("{} cannot be read: {why}", path.display()))
 }

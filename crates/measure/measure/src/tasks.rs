@@ -175,9 +175,7 @@ impl AnyTest {
             test.check()?;
             return Ok(Self::Jobs(Box::new(test)));
         }
-        let own = TASKS
-            .iter()
-            .filter_map(|task| Some(((task.spec)().name, task.parse?)));
+        let own = TASKS.iter().filter_map(|task| Some(((task.spec)().name, task.parse?)));
         let own: Vec<_> = own.collect();
         match own.iter().find(|(name, _)| *name == kind) {
             Some((_, parse)) => parse(rest).map(Self::Other),

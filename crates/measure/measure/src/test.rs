@@ -224,20 +224,11 @@ impl Test {
         within("batch", self.batch, 1, DEPTH_MAX)?;
         within("threads", self.threads, 1, THREADS_MAX)?;
         cores_within(self.cores.as_deref())?;
-        within(
-            "the number of patterns",
-            self.patterns.len(),
-            0,
-            PATTERNS_MAX,
-        )?;
+        within("the number of patterns", self.patterns.len(), 0, PATTERNS_MAX)?;
         let longest = self.patterns.iter().map(String::len).max().unwrap_or(0);
         within("the longest pattern", longest, 0, PATTERN_BYTES_MAX)?;
         if self.input == Input::Files && self.placement.is_none() {
-            return Err(OutOfRange::new(
-                "input",
-                "files",
-                "buffers without a placement",
-            ));
+            return Err(OutOfRange::new("input", "files", "buffers without a placement"));
         }
         let is_sized = self.placement == Some(Policy::Adaptive)
             && (self.setting, self.input) == (Setting::Static, Input::Buffers)
@@ -275,8 +266,7 @@ pub(crate) fn times_within(warmup_s: f64, sample_s: f64, timeout_s: f64) -> Resu
 
 fn placement<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Policy>, D::Error> {
     let text = Option::<String>::deserialize(input)?;
-    text.map(|text| text.parse().map_err(serde::de::Error::custom))
-        .transpose()
+    text.map(|text| text.parse().map_err(serde::de::Error::custom)).transpose()
 }
 
 fn placement_text<S: Serializer>(placement: &Option<Policy>, out: S) -> Result<S::Ok, S::Error> {

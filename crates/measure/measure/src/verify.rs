@@ -88,9 +88,7 @@ impl Verifier {
                         None => Ok(answers),
                     }
                 };
-                By::ReferenceResults {
-                    answers: cache.get(key, make)?,
-                }
+                By::ReferenceResults { answers: cache.get(key, make)? }
             }
             (None, _) => {
                 let reference = LibraryReference::new(operation, variant)?;
@@ -101,16 +99,10 @@ impl Verifier {
                     by: reference.variant.into(),
                 };
                 let make = || results(reference, &buffers.source);
-                By::ReferenceResults {
-                    answers: cache.get(key, make)?,
-                }
+                By::ReferenceResults { answers: cache.get(key, make)? }
             }
         };
-        Ok(Self {
-            operation,
-            buffers: buffers.clone(),
-            by,
-        })
+        Ok(Self { operation, buffers: buffers.clone(), by })
     }
 
     /// Checks that an outcome and its output are the operation's result for source `number`.
@@ -122,26 +114,18 @@ impl Verifier {
     ) -> Result<(), Failure> {
         let original = self.buffers.original.get(number);
         let wrong = |what: String| {
-            Failure::new(
-                FailureKind::Verification,
-                format!("buffer {number}: {what}"),
-            )
+            Failure::new(FailureKind::Verification, format!("buffer {number}: {what}"))
         };
         let Outcome::Done(done) = outcome else {
             return match &mut self.by {
-                By::RoundTrip {
-                    cross_checker,
-                    restored,
-                    ..
-                } if self.operation.lengths() == Lengths::Shrinks => (cross_checker.as_mut())
-                    .map_or(Ok(()), |cross_checker| {
-                        cross_checker.check(original, restored)
-                    })
-                    .map_err(wrong),
-                _ => Err(wrong(format!(
-                    "{} called it incompressible",
-                    self.operation
-                ))),
+                By::RoundTrip { cross_checker, restored, .. }
+                    if self.operation.lengths() == Lengths::Shrinks =>
+                {
+                    (cross_checker.as_mut())
+                        .map_or(Ok(()), |cross_checker| cross_checker.check(original, restored))
+                        .map_err(wrong)
+                }
+                _ => Err(wrong(format!("{} called it incompressible", self.operation))),
             };
         };
         let Some(output) = destination.get(..done.written) else {
@@ -153,9 +137,7 @@ impl Verifier {
         };
         match &mut self.by {
             By::Original => compare(output, original).map_err(wrong),
-            By::RoundTrip {
-                inverse, restored, ..
-            } => {
+            By::RoundTrip { inverse, restored, .. } => {
                 let back = inverse.kernel.run(&[output], restored).map_err(|error| {
                     let verb = inverse.operation.family().verb;
                     wrong(format!("the output cannot be {verb}ed: {error}"))
@@ -193,18 +175,10 @@ impl Verifier {
                     sum.update(bytes);
                 }
             }
-            _ => self
-                .buffers
-                .original
-                .iter()
-                .for_each(|buffer| sum.update(buffer)),
+            _ => self.buffers.original.iter().for_each(|buffer| sum.update(buffer)),
         }
         let value = format!("xxh3:{:016x}", sum.digest());
-        Check {
-            method,
-            value,
-            buffers: checked as u64,
-        }
+        Check { method, value, buffers: checked as u64 }
     }
 }
 
@@ -219,11 +193,7 @@ fn compare(output: &[u8], right: &[u8]) -> Result<(), String> {
     if output.len() != right.len() {
         return Err(format!("{} bytes instead of {}", output.len(), right.len()));
     }
-    let place = output
-        .iter()
-        .zip(right)
-        .position(|(a, b)| a != b)
-        .unwrap_or(0);
+    let place = output.iter().zip(right).position(|(a, b)| a != b).unwrap_or(0);
     Err(format!("the bytes differ from byte {place} on"))
 }
 
@@ -271,10 +241,7 @@ fn results(
         let value = None;
         Ok((Output { written, value }, bytes))
     });
-    Ok(ReferenceResults {
-        all: all.collect::<Result<_, Failure>>()?,
-        method: reference.method(),
-    })
+    Ok(ReferenceResults { all: all.collect::<Result<_, Failure>>()?, method: reference.method() })
 }
 
 fn internal(error: overside_ops::Error) -> Failure {
@@ -293,10 +260,7 @@ mod tests {
         // They refuse it.
         let pattern = ["a{1001}".to_string()];
         let operation = Operation::Match(MatchKind::Count);
-        let config = Config {
-            patterns: pattern.to_vec(),
-            ..Config::new(operation)
-        };
+        let config = Config { patterns: pattern.to_vec(), ..Config::new(operation) };
         assert!(prepare(&config).is_err());
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "a".repeat(1001)).unwrap();
@@ -309,19 +273,11 @@ mod tests {
             panic!("no buffers");
         };
         let sources = Arc::new(sources);
-        let buffers = TestBuffers {
-            original: Arc::clone(&sources),
-            source: sources,
-        };
+        let buffers = TestBuffers { original: Arc::clone(&sources), source: sources };
         let verifier =
             |variant| Verifier::new(&config, variant, &buffers, &mut ReferenceCache::default());
         let mut verifier = verifier("hyperscan").unwrap();
-        let says = |value| {
-            Outcome::Done(Output {
-                written: 0,
-                value: Some(value),
-            })
-        };
+        let says = |value| Outcome::Done(Output { written: 0, value: Some(value) });
         verifier.check(0, &says(1), &[]).unwrap();
         verifier.check(0, &says(0), &[]).unwrap_err();
         assert!(verifier.summary(0).method.contains("record by record"));

@@ -22,10 +22,7 @@ impl Late {
     fn too_much(&self) -> Option<String> {
         let (part, whole, what) = match *self {
             Self::Completions { late, of } => (late, of, format!("{late} of {of} completions")),
-            Self::Time {
-                overdue_ns,
-                elapsed_ns,
-            } => {
+            Self::Time { overdue_ns, elapsed_ns } => {
                 let share = 100.0 * overdue_ns as f64 / elapsed_ns.max(1) as f64;
                 let what = format!("for {share:.1} % of the time completions");
                 (overdue_ns, elapsed_ns, what)

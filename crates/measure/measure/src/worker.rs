@@ -109,10 +109,7 @@ impl Worker {
                         self.guarded(test.timeout_s(), |_, deadline| test.take(deadline))
                     }
                 };
-                Sample {
-                    threads: cores,
-                    ..sample
-                }
+                Sample { threads: cores, ..sample }
             }
         };
         Ok(sample.to_json())
@@ -142,9 +139,7 @@ impl Worker {
         if let Err(error) = test.check() {
             return Sample::failed(Failure::new(FailureKind::Internal, error.to_string()));
         }
-        self.guarded(test.timeout_s, |worker, deadline| {
-            worker.take(test, deadline, clock, ready)
-        })
+        self.guarded(test.timeout_s, |worker, deadline| worker.take(test, deadline, clock, ready))
     }
 
     /// Returns a sample in any case, even if taking it fails or panics.
@@ -192,10 +187,7 @@ impl Worker {
             let asked = test.buffer_size;
             let longest = self.chunk_bytes(test, &clock, asked as usize)? as u64;
             if longest < asked {
-                let test = Test {
-                    buffer_size: longest,
-                    ..test.clone()
-                };
+                let test = Test { buffer_size: longest, ..test.clone() };
                 let mut sample = self.take_on(&test, deadline, (cpu_clock, clock), ready)?;
                 let message = format!(
                     "the data are cut at {longest} bytes, which {} takes at most, not at {asked}",
@@ -222,16 +214,8 @@ impl Worker {
         let plan = plan(test, &*device)?;
         let buffers = self.buffers(test, &[])?;
         let profile = self.profile(&test.device)?;
-        let bench = ContextBench {
-            test,
-            device,
-            plan,
-            buffers,
-            profile,
-            cpu_clock,
-            clock,
-            deadline,
-        };
+        let bench =
+            ContextBench { test, device, plan, buffers, profile, cpu_clock, clock, deadline };
         bench.measure(&self.references, ready)
     }
 
@@ -255,11 +239,7 @@ impl Worker {
             Ok::<_, Failure>(Side { device, plan })
         };
         let cpu = policy.uses_cpu().then(|| side(Target::Cpu)).transpose()?;
-        let count = if policy.uses_device() {
-            test.devices().count()
-        } else {
-            0
-        };
+        let count = if policy.uses_device() { test.devices().count() } else { 0 };
         let devices: Result<Vec<Side>, Failure> = (0..count
             .min(overside_placement::DEVICES_MAX + 1))
             .map(|device| side(Target::Device(device)))
@@ -293,10 +273,7 @@ impl Worker {
     fn chunk_bytes(&mut self, test: &Test, clock: &Clock, asked: usize) -> Result<usize, Failure> {
         let uses_cpu = test.placement.is_some_and(Policy::uses_cpu);
         let uses_device = test.placement.is_none_or(Policy::uses_device);
-        let count = test
-            .devices()
-            .count()
-            .min(overside_placement::DEVICES_MAX + 1);
+        let count = test.devices().count().min(overside_placement::DEVICES_MAX + 1);
         let devices = (0..count).map(Target::Device).filter(|_| uses_device);
         let mut longest = asked;
         for target in uses_cpu.then_some(Target::Cpu).into_iter().chain(devices) {
@@ -314,10 +291,7 @@ impl Worker {
             timing: test.timing.filter(|timing| *timing != Timing::Virtual),
             clock: clock.clone(),
         };
-        let key = (
-            test.device.clone(),
-            relevant_options(&options, &test.device),
-        );
+        let key = (test.device.clone(), relevant_options(&options, &test.device));
         if let Some((_, device)) = self.devices.iter().find(|(kept, _)| *kept == key) {
             return Ok(Arc::clone(device));
         }
@@ -371,10 +345,7 @@ impl Worker {
                 Err(NoData::TooShort(reason)) => return Err(Failure::unsupported(reason)),
                 Err(NoData::Failed(failure)) => return Err(failure),
             };
-            Ok(TestBuffers {
-                source: Arc::clone(&original),
-                original,
-            })
+            Ok(TestBuffers { source: Arc::clone(&original), original })
         })?;
         let made_by = test.operation.made_by();
         let Some(maker) = made_by else {
@@ -382,10 +353,7 @@ impl Worker {
         };
         self.kept(BuffersKey { made_by, ..key }, || {
             let source = Arc::new(original.original.made_by(maker)?);
-            Ok(TestBuffers {
-                source,
-                original: original.original,
-            })
+            Ok(TestBuffers { source, original: original.original })
         })
     }
 
@@ -403,9 +371,7 @@ impl Worker {
         };
         self.kept_buffers.push_back((key, buffers.clone()));
         let bytes = |all: &VecDeque<(BuffersKey, TestBuffers)>| -> u64 {
-            all.iter()
-                .map(|(_, buffers)| buffers.source.memory_bytes())
-                .sum()
+            all.iter().map(|(_, buffers)| buffers.source.memory_bytes()).sum()
         };
         while self.kept_buffers.len() > BUFFERS_KEPT_MAX
             || (self.kept_buffers.len() > 2 && bytes(&self.kept_buffers) > BUFFER_BYTES_MAX)

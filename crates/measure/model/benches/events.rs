@@ -32,10 +32,7 @@ fn report(name: &str, turns: usize, one: impl Fn() -> u64) {
         .collect();
     rates.sort_by(f64::total_cmp);
     let (least, most) = (rates[0], rates[turns - 1]);
-    println!(
-        "{name:<45} {:6.1} ({least:.1} to {most:.1})",
-        rates[turns / 2]
-    );
+    println!("{name:<45} {:6.1} ({least:.1} to {most:.1})", rates[turns / 2]);
 }
 
 struct Queue {

@@ -16,10 +16,7 @@ const ROUNDS: usize = 21;
 fn main() {
     let start = Instant::now();
     let (facts, library) = (Facts::published(), Library::published());
-    println!(
-        "reading facts and profiles: {:.1} ms",
-        start.elapsed().as_secs_f64() * 1e3
-    );
+    println!("reading facts and profiles: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
     let mut times: BTreeMap<String, Vec<(f64, String)>> = BTreeMap::new();
     let figures: Vec<_> = facts.facts.iter().flat_map(Fact::figures).collect();
     for figure in &figures {
@@ -35,22 +32,13 @@ fn main() {
             .collect();
         rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((median, scenario)) = rounds.get(ROUNDS / 2) {
-            times
-                .entry(scenario.clone())
-                .or_default()
-                .push((*median, figure.name()));
+            times.entry(scenario.clone()).or_default().push((*median, figure.name()));
         }
     }
-    println!(
-        "{:24} {:>8} {:>12} {:>12}",
-        "scenario", "figures", "median us", "longest us"
-    );
+    println!("{:24} {:>8} {:>12} {:>12}", "scenario", "figures", "median us", "longest us");
     for (scenario, mut all) in times {
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (middle, (last, name)) = (all[all.len() / 2].0, &all[all.len() - 1]);
-        println!(
-            "{scenario:24} {:>8} {middle:>12.1} {last:>12.1}  {name}",
-            all.len()
-        );
+        println!("{scenario:24} {:>8} {middle:>12.1} {last:>12.1}  {name}", all.len());
     }
 }

@@ -192,12 +192,7 @@ pub fn advise(
             ))
         })
         .collect();
-    Ok(Advice {
-        schema: "advice/1",
-        operations,
-        workload,
-        citations,
-    })
+    Ok(Advice { schema: "advice/1", operations, workload, citations })
 }
 
 impl TargetAdvice {

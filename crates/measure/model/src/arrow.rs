@@ -33,21 +33,9 @@ fn speedup(
     }
     // Threads help one codec as much as another.
     let turned = |codec, threads| Against { codec, threads }.name(way);
-    let other = if against.codec == "lz4" {
-        "zstd"
-    } else {
-        "lz4"
-    };
-    let many = if against.threads == "one" {
-        "all"
-    } else {
-        "one"
-    };
-    let names = [
-        turned(against.codec, many),
-        turned(other, against.threads),
-        turned(other, many),
-    ];
+    let other = if against.codec == "lz4" { "zstd" } else { "lz4" };
+    let many = if against.threads == "one" { "all" } else { "one" };
+    let names = [turned(against.codec, many), turned(other, against.threads), turned(other, many)];
     if names.iter().all(|name| values.has(name)) {
         let [same, wanted, base] = names;
         return Ok(values.get(&same)? * values.get(&wanted)? / values.get(&base)?);
@@ -79,11 +67,7 @@ pub(crate) enum Figures {
 
 /// Returns the factor by which an engine is slower for its card's own cores than for the host.
 fn slower_from_card(values: &Values<'_>, way: &str) -> Result<f64, MissingParameter> {
-    let way = if way == "serialise" {
-        "compress"
-    } else {
-        "decompress"
-    };
+    let way = if way == "serialise" { "compress" } else { "decompress" };
     values.get(&format!("bf2-soc/codec.deflate.{way}.split.host"))
 }
 

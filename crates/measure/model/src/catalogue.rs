@@ -62,9 +62,7 @@ pub fn profiles() -> Result<Vec<Profile>, Error> {
 /// As [`profiles`].
 pub fn profiles_with(directory: Option<&Path>) -> Result<Vec<Profile>, Error> {
     let built_in = built_in()?.iter().cloned();
-    let mut all: BTreeMap<_, _> = built_in
-        .map(|profile| (profile.name.clone(), profile))
-        .collect();
+    let mut all: BTreeMap<_, _> = built_in.map(|profile| (profile.name.clone(), profile)).collect();
     if let Some(directory) = directory {
         for profile in from_directory(directory)? {
             all.insert(profile.name.clone(), profile);
@@ -79,9 +77,7 @@ fn built_in() -> Result<&'static [Profile], Error> {
     if let Some(parsed) = PARSED.get() {
         return Ok(parsed);
     }
-    let parsed = BUILT_IN
-        .iter()
-        .map(|(file, text)| Profile::parse(file, text));
+    let parsed = BUILT_IN.iter().map(|(file, text)| Profile::parse(file, text));
     let parsed = parsed.collect::<Result<_, _>>()?;
     Ok(PARSED.get_or_init(|| parsed))
 }
@@ -123,10 +119,7 @@ fn from_directory(directory: &Path) -> Result<Vec<Profile>, Error> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
+        if path.extension().is_some_and(|extension| extension == "toml") {
             files.push(path);
         }
         if files.len() > FILES_MAX {
@@ -139,10 +132,7 @@ fn from_directory(directory: &Path) -> Result<Vec<Profile>, Error> {
     for path in files {
         let (file, text) = (path.display().to_string(), text_of(&path)?);
         let profile = Profile::parse(&file, &text)?;
-        if path
-            .file_stem()
-            .is_none_or(|stem| stem != profile.name.as_str())
-        {
+        if path.file_stem().is_none_or(|stem| stem != profile.name.as_str()) {
             let problem = format!("{:?} is not the file's name", profile.name);
             let remedy = format!("call the file {}.toml", profile.name);
             return Err(Document::toml(&file, &text, LIMITS)?.error("name", problem, remedy));

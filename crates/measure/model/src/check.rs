@@ -195,9 +195,7 @@ pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
 fn ordering_finding(ordering: &Ordering, library: &Library) -> OrderingFinding {
     match Questions::published().ordering(ordering) {
         Some(question) => question.answer(library),
-        None => OrderingFinding::NotModelled {
-            reason: "nothing is asked about it".into(),
-        },
+        None => OrderingFinding::NotModelled { reason: "nothing is asked about it".into() },
     }
 }
 
@@ -244,10 +242,9 @@ fn find(figure: &Figure<'_>, library: &Library) -> Finding {
             why: why.why,
             remedy: why.remedy,
         },
-        Err(Unmet::Vague(modelled)) => Finding::CannotTell {
-            scenario: claim.scenario.clone(),
-            modelled,
-        },
+        Err(Unmet::Vague(modelled)) => {
+            Finding::CannotTell { scenario: claim.scenario.clone(), modelled }
+        }
         Err(Unmet::Sign) => missing(
             "the published figure has the other sign, or is next to nothing".into(),
             "look at its conditions: `overside facts show`",
@@ -280,20 +277,12 @@ fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
 /// mean, or the prediction itself if that lies in the range. For a bound it is the bound.
 fn middle(low: f64, high: f64, typ: f64) -> f64 {
     let nearest = typ.clamp(low, high);
-    if nearest == typ {
-        nearest
-    } else {
-        center(low, high, typ)
-    }
+    if nearest == typ { nearest } else { center(low, high, typ) }
 }
 
 /// Returns the geometric mean of a range. For a bound, which has none, it is the nearest point.
 fn center(low: f64, high: f64, typ: f64) -> f64 {
-    if low == 0.0 || high.is_infinite() {
-        typ.clamp(low, high)
-    } else {
-        (low * high).sqrt()
-    }
+    if low == 0.0 || high.is_infinite() { typ.clamp(low, high) } else { (low * high).sqrt() }
 }
 
 /// Returns the natural logarithm of the typical prediction over the value that it has to reach:

@@ -23,19 +23,14 @@ pub struct Demand {
 pub fn shares(capacity_bytes_per_s: f64, demands: &[Demand]) -> Vec<f64> {
     let mut got = vec![0.0; demands.len()];
     let wants = |one: &Demand| one.bytes_per_s > 0.0 && one.weight > 0.0;
-    let mut open: Vec<usize> = (0..demands.len())
-        .filter(|index| wants(&demands[*index]))
-        .collect();
+    let mut open: Vec<usize> = (0..demands.len()).filter(|index| wants(&demands[*index])).collect();
     // Whoever needs the least for its weight is satisfied first.
     let need = |index: usize| demands[index].bytes_per_s / demands[index].weight;
     open.sort_by(|a, b| need(*b).total_cmp(&need(*a)));
     let mut left = capacity_bytes_per_s.max(0.0);
     let mut weights: f64 = open.iter().map(|index| demands[*index].weight).sum();
     while let Some(index) = open.pop() {
-        let Demand {
-            bytes_per_s,
-            weight,
-        } = demands[index];
+        let Demand { bytes_per_s, weight } = demands[index];
         got[index] = bytes_per_s.min(left * weight / weights);
         left -= got[index];
         weights -= weight;
@@ -69,10 +64,7 @@ impl SharedPath {
     pub fn of_card(values: &Values<'_>, card: &str) -> Evaluation<Self> {
         let full_stretch = values.get(&of(card, "dma.contended.stretch"))?;
         let drop = values.get(&of(card, "dma.contended.drop"))?;
-        Ok(Self {
-            full_stretch,
-            share: (1.0 / (1.0 - drop) - 1.0) / (full_stretch - 1.0),
-        })
+        Ok(Self { full_stretch, share: (1.0 / (1.0 - drop) - 1.0) / (full_stretch - 1.0) })
     }
 
     /// The share of the path's time that a stream of DMAs takes at `intensity`, 0 to 1.

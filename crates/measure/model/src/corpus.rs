@@ -79,16 +79,9 @@ mod tests {
 
     #[test]
     fn the_corpus_has_its_published_size_and_its_speeds_average_to_one() {
-        assert_eq!(
-            SILESIA.iter().map(|file| file.bytes).sum::<f64>(),
-            211_938_580.0
-        );
+        assert_eq!(SILESIA.iter().map(|file| file.bytes).sum::<f64>(), 211_938_580.0);
         assert!((mean(relative_speed) - 1.0).abs() < 1e-12);
-        assert!(
-            SILESIA
-                .iter()
-                .all(|file| file.deflate_bytes < file.lz4_bytes)
-        );
+        assert!(SILESIA.iter().all(|file| file.deflate_bytes < file.lz4_bytes));
         assert_eq!(silesia("xml").map(|file| file.bytes), Some(5_345_280.0));
         assert_eq!(silesia("alice"), None);
     }

@@ -91,11 +91,7 @@ impl Span {
 
     /// Returns the interval in nanoseconds.
     pub(crate) fn interval(self) -> Interval {
-        Interval {
-            low: self.low_ns as f64,
-            typ: self.typ_ns as f64,
-            high: self.high_ns as f64,
-        }
+        Interval { low: self.low_ns as f64, typ: self.typ_ns as f64, high: self.high_ns as f64 }
     }
 
     /// Returns the cost of steps that follow each other.
@@ -111,11 +107,7 @@ impl Span {
 impl Cost {
     /// Returns the span from the shortest to the longest time.
     pub(crate) fn span(&self) -> Span {
-        Span {
-            low_ns: self.low_ns,
-            typ_ns: self.typ_ns,
-            high_ns: self.high_ns,
-        }
+        Span { low_ns: self.low_ns, typ_ns: self.typ_ns, high_ns: self.high_ns }
     }
 }
 
@@ -153,16 +145,10 @@ pub struct Parts {
 
 impl Parts {
     fn spans(&self) -> impl Iterator<Item = Span> {
-        [
-            self.reconfiguration,
-            self.context_init,
-            self.submit,
-            self.latency,
-            self.packets,
-        ]
-        .into_iter()
-        .chain([self.link_in, self.per_job, self.engine, self.link_out])
-        .flatten()
+        [self.reconfiguration, self.context_init, self.submit, self.latency, self.packets]
+            .into_iter()
+            .chain([self.link_in, self.per_job, self.engine, self.link_out])
+            .flatten()
     }
 }
 
@@ -195,20 +181,11 @@ pub fn cost(profile: &Profile, work: &Work) -> Result<Cost, CostError> {
     let entry = profile.able(work.operation)?;
     for (what, asked_bytes, limit_bytes) in [
         ("a source", work.source_bytes, entry.max_source_bytes()),
-        (
-            "a destination",
-            work.destination_bytes,
-            entry.max_destination_bytes(),
-        ),
+        ("a destination", work.destination_bytes, entry.max_destination_bytes()),
     ] {
         if asked_bytes > limit_bytes {
             let profile = profile.name.clone();
-            return Err(CostError::TooLong {
-                profile,
-                what,
-                limit_bytes,
-                asked_bytes,
-            });
+            return Err(CostError::TooLong { profile, what, limit_bytes, asked_bytes });
         }
     }
     Ok(Sum::new(profile, entry, work).finish())
@@ -238,13 +215,7 @@ struct Sum<'a> {
 
 impl<'a> Sum<'a> {
     fn new(profile: &'a Profile, entry: &'a OperationProfile, work: &'a Work) -> Self {
-        let mut sum = Self {
-            profile,
-            entry,
-            work,
-            missing: Vec::new(),
-            facts: Vec::new(),
-        };
+        let mut sum = Self { profile, entry, work, missing: Vec::new(), facts: Vec::new() };
         sum.rest_on(&profile.device.facts);
         sum.rest_on(&entry.facts);
         sum.rest_on(&entry.max_source.facts);
@@ -292,8 +263,7 @@ impl<'a> Sum<'a> {
 
     /// The time for `bytes` at a rate that a profile gives.
     fn moved(&mut self, rate: Option<&Quantity>, bytes: u64, term: &str) -> Option<Interval> {
-        self.known(rate, term)
-            .map(|rate| rate.divide(bytes as f64 * 1e9))
+        self.known(rate, term).map(|rate| rate.divide(bytes as f64 * 1e9))
     }
 
     /// A time among the profile's other values, by name, or one more missing term.
@@ -378,11 +348,8 @@ impl<'a> Sum<'a> {
             Basis::Compressed => compressed_is_source,
             Basis::Uncompressed => !compressed_is_source,
         };
-        let bytes = if counts_source {
-            self.work.source_bytes
-        } else {
-            self.work.destination_bytes
-        };
+        let bytes =
+            if counts_source { self.work.source_bytes } else { self.work.destination_bytes };
         if self.entry.patterns.is_empty() {
             return self.moved(self.entry.rate.as_ref(), bytes, "rate of the engine");
         }
@@ -404,10 +371,7 @@ impl<'a> Sum<'a> {
             let (time, limit, facts) = candidate.time_ns(bytes);
             self.rest_on(facts);
             if limit {
-                self.lacks(format!(
-                    "rate of the engine for {}: only a limit",
-                    candidate.name
-                ));
+                self.lacks(format!("rate of the engine for {}: only a limit", candidate.name));
             }
             hull = Some(hull.map_or(time, |hull| crate::pace::hull(hull, time)));
         }
@@ -418,16 +382,9 @@ impl<'a> Sum<'a> {
         let (profile, work) = (self.profile, self.work);
         let engine = self.engine();
         let (link, source, result) = (&profile.link, work.source_bytes, work.destination_bytes);
-        let link_in = self.moved(
-            link.to_device.as_ref(),
-            source,
-            "rate of the link to the device",
-        );
-        let link_out = self.moved(
-            link.from_device.as_ref(),
-            result,
-            "rate of the link from the device",
-        );
+        let link_in = self.moved(link.to_device.as_ref(), source, "rate of the link to the device");
+        let link_out =
+            self.moved(link.from_device.as_ref(), result, "rate of the link from the device");
         let (per_job, latency) = (self.per_job(), self.latency());
         let (submit, packets) = (self.submit(), self.packets());
         let (mut reconfiguration, mut context_init) = (None, None);
@@ -452,23 +409,13 @@ impl<'a> Sum<'a> {
         };
         let add = |time: fn(Span) -> u64| parts.spans().map(time).fold(0, u64::saturating_add);
         let low = |part: Option<Span>| part.map_or(0, |span| span.low_ns);
-        let overlapped = [parts.link_in, parts.engine, parts.link_out]
-            .map(low)
-            .into_iter()
-            .max()
-            .unwrap_or(0);
-        let in_sequence = [
-            parts.reconfiguration,
-            parts.context_init,
-            parts.submit,
-            parts.latency,
-            parts.per_job,
-        ]
-        .map(low);
+        let overlapped =
+            [parts.link_in, parts.engine, parts.link_out].map(low).into_iter().max().unwrap_or(0);
+        let in_sequence =
+            [parts.reconfiguration, parts.context_init, parts.submit, parts.latency, parts.per_job]
+                .map(low);
         Cost {
-            low_ns: in_sequence
-                .into_iter()
-                .fold(overlapped, u64::saturating_add),
+            low_ns: in_sequence.into_iter().fold(overlapped, u64::saturating_add),
             typ_ns: add(|span| span.typ_ns),
             high_ns: add(|span| span.high_ns),
             parts,

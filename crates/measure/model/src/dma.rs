@@ -69,11 +69,7 @@ pub(crate) const LONG_BYTES: f64 = 1_048_576.0;
 
 /// A parameter of `card`, whose evidence stands under its name; of the only one if that is empty.
 pub(crate) fn of(card: &str, name: &str) -> String {
-    if card.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{card}/{name}")
-    }
+    if card.is_empty() { name.to_owned() } else { format!("{card}/{name}") }
 }
 
 fn who(initiator: Initiator) -> &'static str {
@@ -147,12 +143,7 @@ fn moving_in(values: &Values<'_>, card: &str, transfer: &Transfer, packets: f64)
 }
 
 fn moving(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
-    moving_in(
-        values,
-        card,
-        transfer,
-        packets(values, card, transfer.bytes)?,
-    )
+    moving_in(values, card, transfer, packets(values, card, transfer.bytes)?)
 }
 
 /// Returns the time of a polled DMA over that of the same one on `other`, a card behind the same
@@ -172,16 +163,8 @@ pub(crate) fn over_card_closeness(
     card: &str,
     transfer: &Transfer,
 ) -> EvidenceLevel {
-    let packet = format!(
-        "dma.{}.{}.packet",
-        who(transfer.initiator),
-        way(transfer.access)
-    );
-    if fallback.knows(card, &packet) {
-        EvidenceLevel::Same
-    } else {
-        EvidenceLevel::Card
-    }
+    let packet = format!("dma.{}.{}.packet", who(transfer.initiator), way(transfer.access));
+    if fallback.knows(card, &packet) { EvidenceLevel::Same } else { EvidenceLevel::Card }
 }
 
 /// Returns the time of a DMA over that of RDMA, for short (`small`), long (`large`) or `inline`
@@ -258,11 +241,7 @@ pub(crate) fn closeness(
             }
         }
         _ if transfer.bytes >= LONG_BYTES => {
-            let large = format!(
-                "rdma.{}.{}.large",
-                who(transfer.initiator),
-                way(transfer.access)
-            );
+            let large = format!("rdma.{}.{}.large", who(transfer.initiator), way(transfer.access));
             match fallback.knows(card, &large) {
                 true => EvidenceLevel::Same,
                 false => EvidenceLevel::Application,
@@ -301,10 +280,7 @@ impl Measured {
                 ends.is_some_and(|(first, last)| (*first..=*last).contains(&transfer.bytes))
             })
         };
-        Self {
-            latency: is_around("latency"),
-            rate: is_around("rate"),
-        }
+        Self { latency: is_around("latency"), rate: is_around("rate") }
     }
 }
 
@@ -408,10 +384,7 @@ pub fn per_s(
 pub(crate) fn least(limits: &[(&str, f64)]) -> Outcome {
     let first = limits.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let (name, value) = first.copied().unwrap_or(("nothing", f64::INFINITY));
-    Outcome {
-        value,
-        bottleneck: Some(name.to_owned()),
-    }
+    Outcome { value, bottleneck: Some(name.to_owned()) }
 }
 
 /// Times of a card's DMA engine for transfers of one length.
@@ -443,8 +416,7 @@ pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) ->
             }
             Ok(1e9 / rate)
         }),
-        latency_ns: fallback.predict(near(measured.latency), |values| {
-            latency_ns(values, card, transfer, measured)
-        }),
+        latency_ns: fallback
+            .predict(near(measured.latency), |values| latency_ns(values, card, transfer, measured)),
     }
 }

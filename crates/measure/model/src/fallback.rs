@@ -5,15 +5,7 @@ use crate::{
 };
 
 /// Profiles whose figures replace missing ones, in this order.
-const SOURCES: [&str; 7] = [
-    "bf2-200g",
-    "bf3-8c",
-    "bf2",
-    "bf3",
-    "bf1",
-    "host-dpbento",
-    "host-idio",
-];
+const SOURCES: [&str; 7] = ["bf2-200g", "bf3-8c", "bf2", "bf3", "bf1", "host-dpbento", "host-idio"];
 
 /// Parameters that differ between generations by more than a half, so that one card's value is not
 /// used for another.
@@ -60,10 +52,7 @@ impl FallbackEvidence {
         O: Into<Outcome>,
     {
         (self.own.predict(closeness, &formula)).or_else(|why| {
-            (self
-                .with_others
-                .predict(EvidenceLevel::Application, &formula))
-            .map_err(|_| why)
+            (self.with_others.predict(EvidenceLevel::Application, &formula)).map_err(|_| why)
         })
     }
 
@@ -95,18 +84,15 @@ fn add_from(library: &Library, machine: &str, source: &str, with_others: &mut Ev
             continue;
         };
         let to = format!("{machine}/{name}");
-        let moves = ["dma.", "rdma.", "tcp."]
-            .iter()
-            .any(|it| name.starts_with(it));
+        let moves = ["dma.", "rdma.", "tcp."].iter().any(|it| name.starts_with(it));
         if !moves || OWN.contains(&name) || with_others.get(&to).is_some() {
             continue;
         }
         let mut known = known.clone();
         // What saturates a link saturates another one at the same share of it.
-        if let (true, ParameterValue::Quantity(peak)) = (
-            name.starts_with("dma.") && name.ends_with(".peak"),
-            &mut known,
-        ) {
+        if let (true, ParameterValue::Quantity(peak)) =
+            (name.starts_with("dma.") && name.ends_with(".peak"), &mut known)
+        {
             let (Some(mine), Some(other)) = (rate(with_others, machine), rate(&theirs, source))
             else {
                 continue;

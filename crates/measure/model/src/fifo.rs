@@ -23,11 +23,7 @@ pub struct Schedule {
 impl Fifo {
     /// Idle servers, with at least one engine.
     pub fn new(engines: usize) -> Self {
-        Self {
-            link_in_free_ns: 0,
-            engines_free_ns: vec![0; engines.max(1)],
-            link_out_free_ns: 0,
-        }
+        Self { link_in_free_ns: 0, engines_free_ns: vec![0; engines.max(1)], link_out_free_ns: 0 }
     }
 
     /// Admits a job that arrives at `now_ns` and needs each server for its stage's time. A job that comes out of order
@@ -43,10 +39,7 @@ impl Fifo {
         let busy = [stages.engine_ns, stages.link_out_ns, stages.latency_ns]
             .into_iter()
             .fold(stages.link_in_ns, u64::saturating_add);
-        Schedule {
-            queueing_ns: (done_ns - now_ns).saturating_sub(busy),
-            done_ns,
-        }
+        Schedule { queueing_ns: (done_ns - now_ns).saturating_sub(busy), done_ns }
     }
 }
 

@@ -78,10 +78,6 @@ impl Library {
     fn leave_out(&self, figures: &[Figure<'_>]) -> Self {
         let left_out = leave_out::LeftOut::new(figures);
         let profiles = self.profiles.iter();
-        Self::new(
-            profiles
-                .map(|profile| left_out.drop_from(profile))
-                .collect(),
-        )
+        Self::new(profiles.map(|profile| left_out.drop_from(profile)).collect())
     }
 }

@@ -77,10 +77,7 @@ impl Ratio {
                     let (_, other) = machines.iter().find(|(name, _)| *name == other)?;
                     let parameter = format!("{own}/{prefix}.{word}-{other}");
                     let given = coverage(evidence, &parameter, x)? == Coverage::Given;
-                    given.then_some(Step {
-                        parameter,
-                        inverted,
-                    })
+                    given.then_some(Step { parameter, inverted })
                 })
             })
         };
@@ -108,11 +105,7 @@ impl Ratio {
     pub(crate) fn value(&self, values: &Values<'_>, x: f64) -> Evaluation {
         self.steps.iter().try_fold(1.0, |product, step| {
             let ratio = values.at(&step.parameter, x)?;
-            Ok(if step.inverted {
-                product / ratio
-            } else {
-                product * ratio
-            })
+            Ok(if step.inverted { product / ratio } else { product * ratio })
         })
     }
 }

@@ -9,12 +9,8 @@ use crate::{Answer, EvidenceLevel, Library, NoPrediction, ParameterValue, Predic
 
 /// Profiles of a study's machines between which ratios were published, and their words in the names of
 /// parameters.
-const RATIOS: [(&str, &str); 4] = [
-    ("bf1", "bf1"),
-    ("bf2-200g", "bf2"),
-    ("bf3-8c", "bf3"),
-    ("host-idio", "host"),
-];
+const RATIOS: [(&str, &str); 4] =
+    [("bf1", "bf1"), ("bf2-200g", "bf2"), ("bf3-8c", "bf3"), ("host-idio", "host")];
 
 fn unknown(what: &str, how: &str) -> Answer {
     Err(NoPrediction {
@@ -31,10 +27,7 @@ pub(crate) fn given(library: &Library, profile: &str, name: &str) -> Answer {
     let answer = evidence.predict(EvidenceLevel::Same, |values| values.get(&name));
     match known {
         Some(ParameterValue::Quantity(range)) if range.low.is_some() && range.value.is_none() => {
-            answer.map(|prediction| Prediction {
-                interval: range.interval(),
-                ..prediction
-            })
+            answer.map(|prediction| Prediction { interval: range.interval(), ..prediction })
         }
         _ => answer,
     }

@@ -36,10 +36,7 @@ pub(crate) fn evidence(library: &Library) -> Evidence {
                 continue;
             };
             let shortest = Quantity::number(*shortest, Unit::B);
-            evidence.insert(
-                format!("{name}.shortest"),
-                ParameterValue::Quantity(shortest),
-            );
+            evidence.insert(format!("{name}.shortest"), ParameterValue::Quantity(shortest));
             let table = Table {
                 by: Axis::Bytes,
                 at,
@@ -65,11 +62,7 @@ pub(crate) fn by_buffer(
     // Q2 and Q3 were published together.
     let own = format!("{CARD}/buffer.{query}");
     let joint = query == "q3" && !values.has(&own);
-    let name = if joint {
-        format!("{CARD}/buffer.q2")
-    } else {
-        own
-    };
+    let name = if joint { format!("{CARD}/buffer.q2") } else { own };
     // A shorter buffer takes as long as the shortest measured.
     let shortest = values.get(&format!("{name}.shortest")).unwrap_or(0.0);
     let counted = bytes.max(shortest);

@@ -59,10 +59,9 @@ impl Verb {
 /// Returns the rate of one port of a card, in bytes a second; `None` if no fact gives it.
 pub fn port(library: &Library, card: &str) -> Option<Prediction> {
     match library.evidence(&[card]).get(&of(card, "network.rate")) {
-        Some(ParameterValue::Quantity(rate)) => Some(Prediction {
-            facts: rate.facts.clone(),
-            ..Prediction::given(rate.interval())
-        }),
+        Some(ParameterValue::Quantity(rate)) => {
+            Some(Prediction { facts: rate.facts.clone(), ..Prediction::given(rate.interval()) })
+        }
         _ => None,
     }
 }

@@ -61,14 +61,12 @@ impl BreakEven {
     /// Against a CPU that is anything from as slow as in `slow` to as fast as in `fast`.
     pub(crate) fn between(slow: &Outlook, fast: &Outlook) -> Self {
         match (&slow.break_even, &fast.break_even) {
-            (Self::Range { low_bytes, .. }, Self::Range { high_bytes, .. }) => Self::Range {
-                low_bytes: *low_bytes,
-                high_bytes: *high_bytes,
-            },
-            (Self::Range { low_bytes, .. }, _) => Self::NotBelow {
-                bytes: *low_bytes,
-                missing: Vec::new(),
-            },
+            (Self::Range { low_bytes, .. }, Self::Range { high_bytes, .. }) => {
+                Self::Range { low_bytes: *low_bytes, high_bytes: *high_bytes }
+            }
+            (Self::Range { low_bytes, .. }, _) => {
+                Self::NotBelow { bytes: *low_bytes, missing: Vec::new() }
+            }
             (other, _) => other.clone(),
         }
     }
@@ -80,10 +78,7 @@ impl BreakEven {
             Self::NotBelow { bytes, .. } => bytes,
             known => return known,
         };
-        Self::Range {
-            low_bytes: low_bytes.min(bytes),
-            high_bytes: bytes,
-        }
+        Self::Range { low_bytes: low_bytes.min(bytes), high_bytes: bytes }
     }
 }
 
@@ -134,11 +129,7 @@ pub struct Outlook {
 pub fn outlook(profile: &Profile, question: &OutlookQuestion) -> Result<Outlook, CostError> {
     let positive = |what, value: f64| {
         let sensible = value.is_finite() && value > 0.0;
-        if sensible {
-            Ok(())
-        } else {
-            Err(CostError::NotPositive { what, value })
-        }
+        if sensible { Ok(()) } else { Err(CostError::NotPositive { what, value }) }
     };
     positive("the CPU's rate", question.cpu_rate_bytes_per_s)?;
     positive("the ratio", question.ratio)?;
@@ -149,10 +140,7 @@ pub fn outlook(profile: &Profile, question: &OutlookQuestion) -> Result<Outlook,
     let whole = cost(profile, &work)?;
     let mut costs = Vec::new();
     for bytes in published_sizes(entry, &question.patterns, longest) {
-        let shorter = Work {
-            source_bytes: bytes,
-            ..work.clone()
-        };
+        let shorter = Work { source_bytes: bytes, ..work.clone() };
         costs.push((bytes, cost(profile, &shorter)?));
     }
     costs.push((longest, whole.clone()));
@@ -183,9 +171,8 @@ pub fn outlook(profile: &Profile, question: &OutlookQuestion) -> Result<Outlook,
         let missing: Vec<String> = missing.cloned().collect();
         facts.extend(missing);
     }
-    let citations = (facts.iter())
-        .filter_map(|fact| Some((fact.clone(), profile.citation(fact)?)))
-        .collect();
+    let citations =
+        (facts.iter()).filter_map(|fact| Some((fact.clone(), profile.citation(fact)?))).collect();
     Ok(Outlook {
         profile: profile.name.clone(),
         card: profile.card.clone(),
@@ -248,10 +235,7 @@ fn sustained_ns(cost: &Cost, engines: Interval) -> Interval {
         let of = |part: Option<Span>| part.map_or(0, time) as f64;
         let engine = (of(parts.engine) + of(parts.per_job)) / engines;
         // A device without any known rate is infinitely fast; one nanosecond keeps it finite.
-        of(parts.link_in)
-            .max(engine)
-            .max(of(parts.link_out))
-            .max(1.0)
+        of(parts.link_in).max(engine).max(of(parts.link_out)).max(1.0)
     };
     Interval {
         low: spans(|span| span.low_ns, engines.high),
@@ -292,17 +276,10 @@ fn faster_from(
 /// rate is `certain` unless other patterns than ours were published.
 fn break_even(costs: &[(u64, Cost)], question: &OutlookQuestion, certain: bool) -> BreakEven {
     let Some((longest, whole)) = costs.last() else {
-        return BreakEven::None {
-            missing: Vec::new(),
-        };
+        return BreakEven::None { missing: Vec::new() };
     };
     let parts = &whole.parts;
-    let fixed = [
-        parts.reconfiguration,
-        parts.context_init,
-        parts.latency,
-        parts.per_job,
-    ];
+    let fixed = [parts.reconfiguration, parts.context_init, parts.latency, parts.per_job];
     let total = Span::sum(fixed).interval();
     let (fixed_low, fixed_high) = (total.low, total.high);
     // Nanoseconds a byte beside the fixed costs: the least and the most at any of the sizes.
@@ -343,13 +320,9 @@ fn break_even(costs: &[(u64, Cost)], question: &OutlookQuestion, certain: bool) 
     };
     let at_most = break_even_bytes(fixed_high, worst, cpu_ns).map(|at| at.ceil().max(shortest));
     match at_most.filter(|at| missing.is_empty() && *at <= bytes) {
-        Some(at_most) => BreakEven::Range {
-            low_bytes: at_least as u64,
-            high_bytes: at_most as u64,
-        },
-        None => BreakEven::NotBelow {
-            bytes: at_least as u64,
-            missing,
-        },
+        Some(at_most) => {
+            BreakEven::Range { low_bytes: at_least as u64, high_bytes: at_most as u64 }
+        }
+        None => BreakEven::NotBelow { bytes: at_least as u64, missing },
     }
 }

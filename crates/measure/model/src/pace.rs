@@ -68,11 +68,7 @@ impl Pace {
     /// The times for a job of these lengths. `is_first`: of those that a doorbell handed over.
     pub fn stages(&self, source_bytes: u64, destination_bytes: u64, is_first: bool) -> StageTimes {
         let moved = |bytes: u64, per_byte: f64| (bytes as f64 * per_byte).round() as u64;
-        let counted = if self.counts_source {
-            source_bytes
-        } else {
-            destination_bytes
-        };
+        let counted = if self.counts_source { source_bytes } else { destination_bytes };
         let engine_ns = match &self.engine {
             Engine::PerByte(per_byte) => moved(counted, *per_byte),
             Engine::Patterns(patterns) => {
@@ -93,9 +89,5 @@ impl Pace {
 /// Returns the shortest interval around two; its typical value is the geometric mean.
 pub(crate) fn hull(a: Interval, b: Interval) -> Interval {
     let (low, high) = (a.low.min(b.low), a.high.max(b.high));
-    Interval {
-        low,
-        typ: (low * high).sqrt(),
-        high,
-    }
+    Interval { low, typ: (low * high).sqrt(), high }
 }

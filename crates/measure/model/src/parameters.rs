@@ -71,15 +71,7 @@ impl Parameter {
         dimensions: &'static [Dimension],
         about: &'static str,
     ) -> Self {
-        Self {
-            name,
-            dimensions,
-            by: &[],
-            range: None,
-            about,
-            measured_by: None,
-            otherwise: "",
-        }
+        Self { name, dimensions, by: &[], range: None, about, measured_by: None, otherwise: "" }
     }
 
     /// A number for each of several sizes or counts, or one for all of them.
@@ -89,10 +81,7 @@ impl Parameter {
         dimensions: &'static [Dimension],
         about: &'static str,
     ) -> Self {
-        Self {
-            by,
-            ..Self::number(name, dimensions, about)
-        }
+        Self { by, ..Self::number(name, dimensions, about) }
     }
 
     /// Allows only values from `low` to `high`, in base units of the first dimension.

@@ -104,10 +104,7 @@ impl MissingParameter {
 
     /// Error for a figure that does not exist; the remedy names one to ask for instead.
     pub fn nothing(why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Nothing {
-            why: why.into(),
-            remedy: remedy.into(),
-        }
+        Self::Nothing { why: why.into(), remedy: remedy.into() }
     }
 }
 
@@ -125,10 +122,7 @@ pub struct Outcome {
 
 impl From<f64> for Outcome {
     fn from(value: f64) -> Self {
-        Self {
-            value,
-            bottleneck: None,
-        }
+        Self { value, bottleneck: None }
     }
 }
 
@@ -212,11 +206,7 @@ const fn unmoved() -> [f64; 2] {
 impl Influence {
     fn of(parameter: &str, ends: [f64; 2]) -> Self {
         let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-        Self {
-            parameter: parameter.to_owned(),
-            factor: most.max(1.0) / least.min(1.0),
-            ends,
-        }
+        Self { parameter: parameter.to_owned(), factor: most.max(1.0) / least.min(1.0), ends }
     }
 }
 
@@ -235,11 +225,8 @@ fn in_quadrature(
         above += most.max(0.0).powi(2);
     }
     influences.sort_by(|a, b| b.factor.total_cmp(&a.factor));
-    let interval = Interval {
-        low: typ * (-below.sqrt()).exp(),
-        typ,
-        high: typ * above.sqrt().exp(),
-    };
+    let interval =
+        Interval { low: typ * (-below.sqrt()).exp(), typ, high: typ * above.sqrt().exp() };
     (interval, influences)
 }
 
@@ -345,11 +332,7 @@ impl Prediction {
         let influences = moved.into_iter().map(|(name, both)| {
             let effect = |values: Vec<f64>| {
                 let moved = of(&values) / typ;
-                if moved.is_finite() && moved > 0.0 {
-                    moved
-                } else {
-                    1.0
-                }
+                if moved.is_finite() && moved > 0.0 { moved } else { 1.0 }
             };
             Influence::of(name, both.map(effect))
         });
@@ -381,17 +364,11 @@ impl Prediction {
         }
         let ratio = self.interval.typ;
         let influences = self.influences.iter().map(|one| {
-            let moved = one
-                .ends
-                .map(|end| (shift(ratio * end) / typ).max(f64::MIN_POSITIVE));
+            let moved = one.ends.map(|end| (shift(ratio * end) / typ).max(f64::MIN_POSITIVE));
             Influence::of(&one.parameter, moved)
         });
         Ok(Self {
-            interval: Interval {
-                low: low.min(high).max(0.0),
-                typ,
-                high: low.max(high),
-            },
+            interval: Interval { low: low.min(high).max(0.0), typ, high: low.max(high) },
             influences: influences.collect(),
             ..self
         })
@@ -437,9 +414,7 @@ impl Evidence {
 
     /// All that is known, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ParameterValue)> {
-        self.known
-            .iter()
-            .map(|(name, known)| (name.as_str(), known))
+        self.known.iter().map(|(name, known)| (name.as_str(), known))
     }
 
     /// Evaluates `formula`, with the doubt about its parameters and that of `closeness`.
@@ -465,11 +440,7 @@ impl Evidence {
         formula: &dyn Fn(&Values<'_>) -> Evaluation<Outcome>,
     ) -> Answer {
         let run = |moved: Option<(&str, End)>| {
-            let values = Values {
-                evidence: self,
-                moved,
-                read: RefCell::default(),
-            };
+            let values = Values { evidence: self, moved, read: RefCell::default() };
             formula(&values).map(|outcome| (outcome, values.read.into_inner()))
         };
         let (outcome, read) = run(None)?;
@@ -484,14 +455,7 @@ impl Evidence {
                 Ok((moved, _)) if moved.value.is_finite() && moved.value > 0.0 => moved.value / typ,
                 _ => 1.0,
             };
-            Influence::of(
-                name,
-                if *in_doubt {
-                    ends.map(moved)
-                } else {
-                    unmoved()
-                },
-            )
+            Influence::of(name, if *in_doubt { ends.map(moved) } else { unmoved() })
         });
         let (interval, influences) = in_quadrature(typ, closeness, influences.collect());
         let mut facts = BTreeSet::new();

@@ -220,11 +220,9 @@ impl PatternProfile {
             return (time, limit, &sweep.facts);
         }
         match &self.rate {
-            Some(rate) => (
-                rate.interval().divide(bytes as f64 * 1e9),
-                rate.is_limit(),
-                &rate.facts,
-            ),
+            Some(rate) => {
+                (rate.interval().divide(bytes as f64 * 1e9), rate.is_limit(), &rate.facts)
+            }
             None => (Interval::exactly(0.0), true, &[]),
         }
     }
@@ -233,10 +231,7 @@ impl PatternProfile {
 impl OperationProfile {
     /// Returns the entry's key in messages: `operations.` and the first operation that it does.
     pub(crate) fn key(&self) -> String {
-        format!(
-            "operations.{}",
-            self.does.first().map_or("?", String::as_str)
-        )
+        format!("operations.{}", self.does.first().map_or("?", String::as_str))
     }
 
     /// Returns `true` if the entry names `operation`.
@@ -252,11 +247,7 @@ impl OperationProfile {
 
     /// The longest destination of one job in bytes.
     pub fn max_destination_bytes(&self) -> u64 {
-        self.max_destination
-            .as_ref()
-            .unwrap_or(&self.max_source)
-            .interval()
-            .typ as u64
+        self.max_destination.as_ref().unwrap_or(&self.max_source).interval().typ as u64
     }
 
     /// The rate of a pattern that was published.
@@ -293,9 +284,7 @@ impl Profile {
         if problems.is_empty() {
             return Ok(profile);
         }
-        Err((problems.into_iter())
-            .map(|one| document.locate(one))
-            .collect())
+        Err((problems.into_iter()).map(|one| document.locate(one)).collect())
     }
 
     /// Engines that work at the same time; one if it is not known.
@@ -322,9 +311,7 @@ impl Profile {
         let others = (Operation::all().into_iter())
             .filter(|other| engine.is_some() && other.family().engine == engine);
         let of_engine = others.map(|other| other.to_string());
-        let names = [operation.to_string(), "all".into()]
-            .into_iter()
-            .chain(of_engine);
+        let names = [operation.to_string(), "all".into()].into_iter().chain(of_engine);
         let own = names.filter_map(|name| self.time(&format!("context.end.{name}")));
         own.chain(&self.reconfiguration).next()
     }
@@ -355,11 +342,7 @@ impl Profile {
                     return CostError::Unpublished { profile, operation };
                 }
                 let why = self.why_absent(operation).map(Into::into);
-                CostError::Unsupported {
-                    profile,
-                    operation,
-                    why,
-                }
+                CostError::Unsupported { profile, operation, why }
             })
     }
 
@@ -378,9 +361,8 @@ impl Profile {
     /// engine does other operations does not do this one.
     pub(crate) fn is_unpublished(&self, operation: Operation) -> bool {
         let engine = operation.family().engine;
-        let mut of_engine = Operation::all()
-            .into_iter()
-            .filter(|one| one.family().engine == engine);
+        let mut of_engine =
+            Operation::all().into_iter().filter(|one| one.family().engine == engine);
         let is_unknown = |one| self.operation(one).is_none() && self.why_absent(one).is_none();
         engine.is_some() && of_engine.all(is_unknown)
     }
@@ -422,12 +404,8 @@ impl Profile {
                 ("latency", entry.latency.as_ref()),
             ]
             .map(|(name, quantity)| (format!("{key}.{name}"), quantity));
-            let patterns = (entry.patterns.iter()).map(move |one| {
-                (
-                    format!("{key}.patterns.{}.rate", one.name),
-                    one.rate.as_ref(),
-                )
-            });
+            let patterns = (entry.patterns.iter())
+                .map(move |one| (format!("{key}.patterns.{}.rate", one.name), one.rate.as_ref()));
             own.into_iter().chain(patterns)
         });
         let values = self.values.iter();
@@ -445,10 +423,7 @@ impl Profile {
                     .map(|sweep| (format!("{}.one_at_a_time", entry.key()), sweep));
                 let of_patterns = entry.patterns.iter().filter_map(|one| {
                     let sweep = one.sweep.as_ref()?;
-                    Some((
-                        format!("{}.patterns.{}.sweep", entry.key(), one.name),
-                        sweep,
-                    ))
+                    Some((format!("{}.patterns.{}.sweep", entry.key(), one.name), sweep))
                 });
                 single.into_iter().chain(of_patterns)
             })

@@ -50,9 +50,7 @@ fn figure_named(name: &str) -> Result<(String, Vec<String>), String> {
     let Some((fact, keys)) = name.split_once('[') else {
         return Ok((name.to_owned(), Vec::new()));
     };
-    let keys = keys
-        .strip_suffix(']')
-        .ok_or_else(|| format!("{} has no end", quoted(name)))?;
+    let keys = keys.strip_suffix(']').ok_or_else(|| format!("{} has no end", quoted(name)))?;
     let path: Vec<String> = keys.split("][").map(str::to_owned).collect();
     let found = Facts::published().get(fact);
     let figures = found.map(Fact::figures).unwrap_or_default();
@@ -114,12 +112,7 @@ impl TryFrom<WrittenQuantity> for Quantity {
         if quantity.value.or(quantity.low).or(quantity.high).is_some() {
             return Err("a fact and numbers of its own".into());
         }
-        quantity.of_fact(
-            fact,
-            written.path,
-            written.unit,
-            written.times.unwrap_or(1.0),
-        )
+        quantity.of_fact(fact, written.path, written.unit, written.times.unwrap_or(1.0))
     }
 }
 
@@ -135,24 +128,15 @@ impl Quantity {
         let found = Facts::published().get(&fact);
         let figures = found.map(Fact::figures).unwrap_or_default();
         let figure = (figures.iter().find(|one| one.path == path)).ok_or_else(|| {
-            let keys: Vec<String> = figures
-                .iter()
-                .map(|one| format!("{:?}", one.path))
-                .collect();
+            let keys: Vec<String> = figures.iter().map(|one| format!("{:?}", one.path)).collect();
             match found {
-                Some(_) => format!(
-                    "{fact} has no figure {path:?}; there are {}",
-                    keys.join(", ")
-                ),
+                Some(_) => format!("{fact} has no figure {path:?}; there are {}", keys.join(", ")),
                 None => format!("there is no fact {}", quoted(&fact)),
             }
         })?;
         let own = figure.known_unit().or(unit);
         let unit = unit.or(own).ok_or_else(|| {
-            format!(
-                "{fact} is counted in {}: say in which `unit`",
-                quoted(figure.unit)
-            )
+            format!("{fact} is counted in {}: say in which `unit`", quoted(figure.unit))
         })?;
         let own = own.unwrap_or(unit);
         if own.dimension() != unit.dimension() {
@@ -169,15 +153,7 @@ impl Quantity {
         if !facts.contains(&fact) {
             facts.insert(0, fact.clone());
         }
-        Ok(Self {
-            low,
-            value,
-            high,
-            unit,
-            facts,
-            cites: Some((fact, path)),
-            ..self
-        })
+        Ok(Self { low, value, high, unit, facts, cites: Some((fact, path)), ..self })
     }
 
     /// One number that rests on nothing yet.
@@ -234,11 +210,7 @@ impl Sweep {
     pub(crate) fn table(&self) -> Table {
         Table {
             by: Axis::Bytes,
-            at: self
-                .source_bytes
-                .iter()
-                .map(|bytes| *bytes as f64)
-                .collect(),
+            at: self.source_bytes.iter().map(|bytes| *bytes as f64).collect(),
             value: self.rate.clone(),
             unit: self.unit,
             facts: self.facts.clone(),
@@ -256,11 +228,7 @@ impl Sweep {
         } else if rate == 0.0 {
             Interval::exactly(1.0)
         } else {
-            Interval {
-                low: rate,
-                typ: rate + 0.5,
-                high: rate + 1.0,
-            }
+            Interval { low: rate, typ: rate + 0.5, high: rate + 1.0 }
         };
         (per_s.scale(self.unit.in_base()), rate == 0.0)
     }
@@ -279,10 +247,7 @@ impl Sweep {
             let ((a, a_limit), (b, b_limit)) = (self.point(after - 1), self.point(after));
             (a.with(b, |a, b| a + (b - a) * share), a_limit || b_limit)
         };
-        (
-            rate.divide(bytes.max(self.source_bytes[0]) as f64 * 1e9),
-            limit,
-        )
+        (rate.divide(bytes.max(self.source_bytes[0]) as f64 * 1e9), limit)
     }
 }
 
@@ -368,49 +333,21 @@ impl TryFrom<WrittenTable> for Table {
     type Error = String;
 
     fn try_from(written: WrittenTable) -> Result<Self, String> {
-        let WrittenTable {
-            by,
-            at,
-            value,
-            unit,
-            facts,
-            citation,
-            note,
-            fact,
-            each,
-            path,
-        } = written;
+        let WrittenTable { by, at, value, unit, facts, citation, note, fact, each, path } = written;
         let cites: Vec<(String, Vec<String>)> = match (&fact, each.is_empty()) {
             (None, true) if path.is_empty() => Vec::new(),
-            (None, false) => each
-                .iter()
-                .map(|fact| (fact.clone(), path.clone()))
-                .collect(),
+            (None, false) => each.iter().map(|fact| (fact.clone(), path.clone())).collect(),
             (Some(fact), true) => {
-                let found = Facts::published()
-                    .get(fact)
-                    .map(Fact::figures)
-                    .unwrap_or_default();
+                let found = Facts::published().get(fact).map(Fact::figures).unwrap_or_default();
                 let under = found.into_iter().map(|figure| figure.path);
                 let one_deeper =
                     |keys: &Vec<String>| keys.len() == path.len() + 1 && keys.starts_with(&path);
-                under
-                    .filter(one_deeper)
-                    .map(|keys| (fact.clone(), keys))
-                    .collect()
+                under.filter(one_deeper).map(|keys| (fact.clone(), keys)).collect()
             }
             _ => return Err("write a fact, or each, and the path inside".into()),
         };
-        let mut table = Self {
-            by,
-            at,
-            value,
-            unit: unit.unwrap_or(Unit::Count),
-            facts,
-            citation,
-            note,
-            cites,
-        };
+        let mut table =
+            Self { by, at, value, unit: unit.unwrap_or(Unit::Count), facts, citation, note, cites };
         if table.cites.is_empty() {
             return match (unit, fact) {
                 (Some(_), None) => Ok(table),
@@ -428,9 +365,8 @@ impl TryFrom<WrittenTable> for Table {
         for (fact, path) in &table.cites {
             let one = Quantity::number(0.0, Unit::Count);
             let one = one.of_fact(fact.clone(), path.clone(), unit, 1.0)?;
-            let value = one
-                .value
-                .ok_or_else(|| format!("{fact} has no single number at {path:?}"))?;
+            let value =
+                one.value.ok_or_else(|| format!("{fact} has no single number at {path:?}"))?;
             table.value.push(value);
             units.push(one.unit);
             if !table.facts.contains(fact) {
@@ -459,11 +395,6 @@ impl Table {
         let (below, above) = (self.value[after - 1], self.value[after]);
         let share = (x.ln() - x0) / (x1 - x0);
         let typ = (below.ln() + (above.ln() - below.ln()) * share).exp();
-        Interval {
-            low: below.min(above),
-            typ,
-            high: below.max(above),
-        }
-        .scale(self.unit.in_base())
+        Interval { low: below.min(above), typ, high: below.max(above) }.scale(self.unit.in_base())
     }
 }

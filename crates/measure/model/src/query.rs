@@ -80,11 +80,7 @@ impl Part {
     /// Scales it to another size of the data than it was measured with.
     fn grown(self, factor: f64) -> Self {
         Self {
-            cpu_s: if self.rows > 0.0 {
-                self.cpu_s * factor
-            } else {
-                self.cpu_s
-            },
+            cpu_s: if self.rows > 0.0 { self.cpu_s * factor } else { self.cpu_s },
             rows: self.rows * factor,
         }
     }
@@ -167,21 +163,13 @@ fn scaling(library: &Library, evidence: &mut Evidence) {
     let fitted = library.profiles().iter().find_map(|profile| {
         let known = profile.evidence();
         let fit = Fit::of(&points(&known, "scan.speedup"))?;
-        Some((
-            &profile.name,
-            known.get("scan.speedup")?.facts().to_vec(),
-            fit,
-        ))
+        Some((&profile.name, known.get("scan.speedup")?.facts().to_vec(), fit))
     });
     let Some((profile, facts, fit)) = fitted else {
         return;
     };
     let Scaling { sigma, kappa } = fit.scaling;
-    for (name, value) in [
-        ("one-core", fit.one_core),
-        ("sigma", sigma),
-        ("kappa", kappa),
-    ] {
+    for (name, value) in [("one-core", fit.one_core), ("sigma", sigma), ("kappa", kappa)] {
         let known = Quantity {
             facts: facts.clone(),
             citation: Some(format!("fitted to scan.speedup of {profile}")),
@@ -190,10 +178,7 @@ fn scaling(library: &Library, evidence: &mut Evidence) {
         evidence.insert(format!("scan.{name}"), known);
     }
     for name in ACCESSES {
-        if let Some(known) = library
-            .profile(profile)
-            .and_then(|one| one.tables.get(name))
-        {
+        if let Some(known) = library.profile(profile).and_then(|one| one.tables.get(name)) {
             evidence.insert(format!("scan/{name}"), known.clone());
         }
     }
@@ -307,11 +292,7 @@ impl TpchQuery {
         } else {
             0.0
         };
-        let bottleneck = if reading > computing {
-            "storage"
-        } else {
-            "cores"
-        };
+        let bottleneck = if reading > computing { "storage" } else { "cores" };
         Ok(Outcome {
             value: reading + computing,
             bottleneck: Some(format!("{machine}: {bottleneck}")),
@@ -350,12 +331,7 @@ impl<'a> Pushdown<'a> {
             _ if evidence.get(&name).is_some() => (None, EvidenceLevel::Card),
             _ => (None, EvidenceLevel::Application),
         };
-        Self {
-            machine,
-            cores,
-            given,
-            closeness,
-        }
+        Self { machine, cores, given, closeness }
     }
 
     /// Returns the speed-up over a host that pulls the table.

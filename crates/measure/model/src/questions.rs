@@ -140,10 +140,7 @@ impl Questions {
     /// Returns the question about an ordering: its own, otherwise the one for an ordering of its
     /// name. `None` if there is neither.
     pub fn ordering<'a>(&'a self, ordering: &'a Ordering) -> Option<&'a OrderingQuestion> {
-        ordering
-            .ask
-            .as_ref()
-            .or_else(|| self.orderings.get(&ordering.id))
+        ordering.ask.as_ref().or_else(|| self.orderings.get(&ordering.id))
     }
 }
 
@@ -154,28 +151,19 @@ fn near<'a>(id: &str, all: &[&'a str]) -> Vec<&'a str> {
         .filter(|one| study(one) == study(id) && one.len().abs_diff(id.len()) <= 3)
         .take(20)
         .collect();
-    if same.is_empty() {
-        all.iter().copied().take(5).collect()
-    } else {
-        same
-    }
+    if same.is_empty() { all.iter().copied().take(5).collect() } else { same }
 }
 
 impl Question {
     /// Returns the question as plain data.
     pub fn asked(&self) -> AskedFigure {
         let plain = |settings: &BTreeMap<String, Scalar>| -> BTreeMap<String, String> {
-            (settings.iter())
-                .map(|(key, value)| (key.clone(), value.0.clone()))
-                .collect()
+            (settings.iter()).map(|(key, value)| (key.clone(), value.0.clone())).collect()
         };
         let cases = self.cases().map(|(_, cases)| cases).unwrap_or_default();
         let open: BTreeSet<&String> = cases.iter().flat_map(BTreeMap::keys).collect();
         let keys = plain(&self.settings);
-        let mut other = self
-            .other()
-            .map(|other| plain(&other.settings))
-            .unwrap_or_default();
+        let mut other = self.other().map(|other| plain(&other.settings)).unwrap_or_default();
         other.retain(|key, value| keys.get(key) != Some(value));
         AskedFigure {
             scenario: self.scenario().to_owned(),
@@ -190,9 +178,7 @@ impl Question {
     fn check_figure(&self, figure: &Figure<'_>) -> Result<(), Error> {
         match self.of_figure(&figure.path) {
             Some(question) if question.not_modelled.is_some() => Ok(()),
-            Some(question) => question
-                .check(0)
-                .and(question.unit_in_base(figure).map(|_| ())),
+            Some(question) => question.check(0).and(question.unit_in_base(figure).map(|_| ())),
             None => Ok(()),
         }
     }
@@ -204,18 +190,9 @@ impl Question {
         }
         if depth > DEPTH_MAX {
             let problem = "ratios stand inside each other too deeply";
-            return Err(Error::of_key(
-                "relative_to",
-                problem,
-                format!("up to {DEPTH_MAX}"),
-            ));
+            return Err(Error::of_key("relative_to", problem, format!("up to {DEPTH_MAX}")));
         }
-        let aggregates = [
-            &self.one_of,
-            &self.max_over,
-            &self.min_over,
-            &self.mean_over,
-        ];
+        let aggregates = [&self.one_of, &self.max_over, &self.min_over, &self.mean_over];
         if aggregates.into_iter().flatten().count() > 1 {
             let problem = "two of one_of, max_over, min_over and mean_over";
             return Err(Error::of_key("one_of", problem, "write one of them"));
@@ -227,11 +204,7 @@ impl Question {
             .any(|cases| matches!(cases, Some(Cases::Named(_))))
         {
             let problem = "of the corpus only the mean is known";
-            return Err(Error::of_key(
-                "mean_over",
-                problem,
-                "write mean_over: corpus",
-            ));
+            return Err(Error::of_key("mean_over", problem, "write mean_over: corpus"));
         }
         let (_, cases) = self.cases()?;
         for case in &cases {
@@ -246,41 +219,25 @@ impl Question {
 
     fn named_scenario(&self) -> Result<&'static Scenario, Error> {
         let name = self.scenario();
-        scenario::scenarios()
-            .iter()
-            .find(|one| one.name == name)
-            .ok_or_else(|| {
-                let names: Vec<_> = scenario::scenarios().iter().map(|one| &one.name).collect();
-                let problem = format!("no scenario is called {}", quoted(name));
-                Error::of_key("scenario", problem, "").meant(name, &names)
-            })
+        scenario::scenarios().iter().find(|one| one.name == name).ok_or_else(|| {
+            let names: Vec<_> = scenario::scenarios().iter().map(|one| &one.name).collect();
+            let problem = format!("no scenario is called {}", quoted(name));
+            Error::of_key("scenario", problem, "").meant(name, &names)
+        })
     }
 
     fn metric(&self, scenario: &'static Scenario) -> Result<&'static scenario::MetricKind, Error> {
         let name = self.figure.as_deref().unwrap_or_default();
-        scenario
-            .metrics
-            .iter()
-            .find(|one| one.name == name)
-            .ok_or_else(|| {
-                let names: Vec<_> = scenario.metrics.iter().map(|one| &one.name).collect();
-                let problem = format!(
-                    "the scenario {} has no figure {}",
-                    scenario.name,
-                    quoted(name)
-                );
-                Error::of_key("figure", problem, "").meant(name, &names)
-            })
+        scenario.metrics.iter().find(|one| one.name == name).ok_or_else(|| {
+            let names: Vec<_> = scenario.metrics.iter().map(|one| &one.name).collect();
+            let problem = format!("the scenario {} has no figure {}", scenario.name, quoted(name));
+            Error::of_key("figure", problem, "").meant(name, &names)
+        })
     }
 
     /// All combinations of the cases that it speaks of; one that sets nothing if there are none.
     fn cases(&self) -> Result<(answer::Over, Vec<BTreeMap<String, Scalar>>), Error> {
-        let (over, cases) = match (
-            &self.one_of,
-            &self.max_over,
-            &self.min_over,
-            &self.mean_over,
-        ) {
+        let (over, cases) = match (&self.one_of, &self.max_over, &self.min_over, &self.mean_over) {
             (Some(cases), ..) => (answer::Over::OneOf, cases),
             (_, Some(cases), ..) => (answer::Over::Largest, cases),
             (_, _, Some(cases), _) => (answer::Over::Smallest, cases),
@@ -314,11 +271,7 @@ impl Question {
             return Err(Error::of_key("figure", problem, remedy));
         };
         let problem = format!("it is not said which of {}", key.default);
-        Err(Error::of_key(
-            &key.name,
-            problem,
-            "set one, or list them under one_of",
-        ))
+        Err(Error::of_key(&key.name, problem, "set one, or list them under one_of"))
     }
 
     /// A figure's unit in base units; negative where the fact prints a reduction as a negative
@@ -332,21 +285,13 @@ impl Question {
         }
         let metric = self.metric(self.named_scenario()?)?;
         let is_ratio = self.relative_to.is_some();
-        let dimension = if is_ratio {
-            crate::Dimension::Count
-        } else {
-            metric.unit.dimension()
-        };
+        let dimension = if is_ratio { crate::Dimension::Count } else { metric.unit.dimension() };
         // Things are counted in words that are no units: `cores`, `packets`.
         let own = self.unit.map(|unit| (unit, 1.0));
-        let (unit, times) = own
-            .or_else(|| figure.spelled_unit())
-            .unwrap_or((Unit::Count, 1.0));
+        let (unit, times) = own.or_else(|| figure.spelled_unit()).unwrap_or((Unit::Count, 1.0));
         if unit.dimension() != dimension {
-            let problem = format!(
-                "the fact counts in {}, and the answer does not",
-                quoted(figure.unit)
-            );
+            let problem =
+                format!("the fact counts in {}, and the answer does not", quoted(figure.unit));
             return Err(Error::of_key(
                 "unit",
                 problem,

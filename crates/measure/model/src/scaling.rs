@@ -64,15 +64,9 @@ impl Fit {
             }
         }
         let [a, b, c] = solve(normal, terms)?;
-        let scaling = Scaling {
-            sigma: b / a,
-            kappa: c / a,
-        };
+        let scaling = Scaling { sigma: b / a, kappa: c / a };
         let sound = a > 0.0 && scaling.sigma >= 0.0 && scaling.kappa >= 0.0;
-        sound.then_some(Self {
-            one_core: 1.0 / a,
-            scaling,
-        })
+        sound.then_some(Self { one_core: 1.0 / a, scaling })
     }
 }
 
@@ -111,10 +105,7 @@ mod tests {
 
     #[test]
     fn the_law_that_made_the_points_is_found_again() {
-        let made = Scaling {
-            sigma: 0.05,
-            kappa: 0.002,
-        };
+        let made = Scaling { sigma: 0.05, kappa: 0.002 };
         let points = [1.0, 2.0, 4.0, 8.0, 16.0].map(|n| (n, 30.0 * made.capacity(n)));
         let fit = Fit::of(&points).unwrap();
         assert!(near(fit.one_core, 30.0) && near(fit.scaling.sigma, 0.05));

@@ -174,18 +174,10 @@ pub fn set_measured(asked: &mut ScenarioArgs, own: &Profile) -> Result<(), Error
         let wanted = crate::PARAMETERS.iter().map(|one| one.name);
         let mut wanted = wanted.filter(|one| reads.iter().any(|prefix| one.starts_with(prefix)));
         let found: Vec<&str> = names.map(String::as_str).collect();
-        let found = if found.is_empty() {
-            "nothing".to_owned()
-        } else {
-            found.join(", ")
-        };
+        let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
         let problem = format!(
             "nothing in it is of use to {name}, which reads {}: there is {found}",
-            reads
-                .iter()
-                .map(|one| format!("{one}*"))
-                .collect::<Vec<_>>()
-                .join(", ")
+            reads.iter().map(|one| format!("{one}*")).collect::<Vec<_>>().join(", ")
         );
         let remedy = wanted.next().map_or_else(String::new, Parameter::remedy);
         return Err(Error::of_file(&own.name, problem, remedy));
@@ -215,11 +207,7 @@ pub fn run(asked: &ScenarioArgs, library: &Library) -> Result<Report, Error> {
         let rows = answer(&point, library).map_err(|error| asked.locate(error))?;
         answered.push((point, rows));
     }
-    let about = if asked.about.is_empty() {
-        &scenario.about
-    } else {
-        &asked.about
-    };
+    let about = if asked.about.is_empty() { &scenario.about } else { &asked.about };
     Ok(Report::of(scenario, about, answered, library))
 }
 
@@ -249,8 +237,5 @@ pub fn figure(asked: &ScenarioArgs, name: &str, library: &Library) -> Result<Ans
 pub fn simulated(closed: &Prediction, value: f64) -> Prediction {
     let typ = closed.interval.typ;
     let interval = closed.interval.map(|end| value * (end / typ));
-    Prediction {
-        interval,
-        ..closed.clone()
-    }
+    Prediction { interval, ..closed.clone() }
 }

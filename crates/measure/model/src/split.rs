@@ -121,18 +121,11 @@ mod tests {
 
     #[test]
     fn a_context_makes_time_jump_at_the_first_byte_and_is_hidden_by_a_slow_cpu() {
-        let reconfigured = Split {
-            context_ns: 13.5e6,
-            cpu_rate: 235e6,
-            ..INPUT
-        };
+        let reconfigured = Split { context_ns: 13.5e6, cpu_rate: 235e6, ..INPUT };
         let jump = reconfigured.time_ns(0.01) - reconfigured.time_ns(0.0);
         assert!(jump > 4e6, "{jump}");
         assert_eq!(reconfigured.bottleneck(0.5), "context set-up");
-        let hidden = Split {
-            context_ns: 13.5e6,
-            ..INPUT
-        };
+        let hidden = Split { context_ns: 13.5e6, ..INPUT };
         assert_eq!(hidden.time_ns(0.1), INPUT.time_ns(0.1));
         assert_eq!(hidden.bottleneck(0.1), "CPU core");
     }

@@ -20,11 +20,7 @@ pub struct OutOfRange {
 impl OutOfRange {
     /// Creates the error for the key `field`.
     pub fn new(field: &'static str, value: impl Display, allowed: impl Into<String>) -> Self {
-        Self {
-            field,
-            value: value.to_string(),
-            allowed: allowed.into(),
-        }
+        Self { field, value: value.to_string(), allowed: allowed.into() }
     }
 }
 

@@ -138,10 +138,7 @@ pub struct Timeouts {
 impl Timeouts {
     /// Timeouts until `deadline`, for a requester that always waits.
     pub fn until(deadline: Instant) -> Self {
-        Self {
-            deadline,
-            cancelled: None,
-        }
+        Self { deadline, cancelled: None }
     }
 
     /// Checks that time is left and that the requester still waits.

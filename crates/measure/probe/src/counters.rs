@@ -114,9 +114,8 @@ impl Events {
             *why = codec::clean(why, MAX_TEXT_BYTES);
         }
         let counted = self.counts.iter().map(|(event, _)| *event);
-        let told: Vec<Event> = counted
-            .chain(self.refused.iter().map(|(event, _)| *event))
-            .collect();
+        let told: Vec<Event> =
+            counted.chain(self.refused.iter().map(|(event, _)| *event)).collect();
         let is_once = (told.iter().enumerate()).all(|(at, event)| !told[..at].contains(event));
         is_once && (self.counts.iter()).all(|(_, count)| count.is_finite() && *count >= 0.0)
     }
@@ -213,10 +212,7 @@ impl Counters {
                 Err(error) => self.refused.push((event, why(&error))),
             }
         }
-        Events {
-            counts,
-            refused: self.refused,
-        }
+        Events { counts, refused: self.refused }
     }
 }
 

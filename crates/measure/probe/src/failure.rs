@@ -38,10 +38,7 @@ pub enum FailureKind {
 impl Failure {
     /// Creates a failure of this kind.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
+        Self { kind, message: message.into() }
     }
 
     /// The device, the link or the machine cannot do this: a test is skipped.

@@ -62,12 +62,7 @@ impl Latencies {
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
             .expect("the bounds are constants that hdrhistogram allows");
-        Self {
-            histogram,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            sum_ns: 0,
-        }
+        Self { histogram, min_ns: u64::MAX, max_ns: 0, sum_ns: 0 }
     }
 
     /// Takes one in, in nanoseconds.
@@ -80,9 +75,7 @@ impl Latencies {
 
     /// Takes another's in.
     pub fn add(&mut self, other: &Self) {
-        self.histogram
-            .add(&other.histogram)
-            .expect("both have the same bounds");
+        self.histogram.add(&other.histogram).expect("both have the same bounds");
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -155,9 +148,7 @@ impl Latencies {
 
     /// The latency below which a `share` of all lies; never outside the exact extremes.
     pub fn quantile_ns(&self, share: f64) -> u64 {
-        self.histogram
-            .value_at_quantile(share)
-            .clamp(self.min_ns(), self.max_ns)
+        self.histogram.value_at_quantile(share).clamp(self.min_ns(), self.max_ns)
     }
 
     /// Returns the histogram in the form in which the store keeps it.
@@ -241,10 +232,7 @@ fn curve(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
     let tail = (1..).map(|step| last * 0.5_f64.powf(f64::from(step) / 4.0));
     let shares = (1..STEPS)
         .map(|step| f64::from(step) / f64::from(STEPS))
-        .chain(
-            tail.take_while(|rest| *rest >= finest)
-                .map(|rest| 1.0 - rest),
-        );
+        .chain(tail.take_while(|rest| *rest >= finest).map(|rest| 1.0 - rest));
     let mut points = vec![(0.0, histogram.min())];
     points.extend(shares.map(|share| (share, histogram.value_at_quantile(share))));
     points.push((1.0, histogram.max()));
@@ -279,10 +267,7 @@ mod tests {
         for ns in [1_000_003, 2_000_005, 3_000_007] {
             latencies.record(ns);
         }
-        assert_eq!(
-            (latencies.min_ns(), latencies.max_ns()),
-            (1_000_003, 3_000_007)
-        );
+        assert_eq!((latencies.min_ns(), latencies.max_ns()), (1_000_003, 3_000_007));
         assert_eq!(latencies.quantile_ns(0.0), 1_000_003);
         assert_eq!(latencies.quantile_ns(1.0), 3_000_007);
         assert_eq!(latencies.mean_ns(), 2_000_005.0);
@@ -316,11 +301,7 @@ mod tests {
         assert_eq!(came.to_plain(), plain);
         let none = Latencies::from_plain(&Latencies::new().to_plain()).unwrap();
         assert_eq!((none.count(), none.min_ns(), none.max_ns()), (0, 0, 0));
-        let upside_down = PlainLatencies {
-            min_ns: 2,
-            max_ns: 1,
-            ..PlainLatencies::default()
-        };
+        let upside_down = PlainLatencies { min_ns: 2, max_ns: 1, ..PlainLatencies::default() };
         assert!(Latencies::from_plain(&upside_down).is_err());
         let endless = PlainLatencies {
             buckets: vec![(1, u64::MAX); BUCKETS_MAX + 1],

@@ -248,12 +248,7 @@ impl Load {
         within("socket_buffer", buffer, 1, SOCKET_BUFFER_MAX)?;
         if self.protocol == Protocol::Udp {
             let bytes = self.message_bytes;
-            within(
-                "message_bytes",
-                bytes,
-                DATAGRAM_BYTES_MIN,
-                DATAGRAM_BYTES_MAX,
-            )?;
+            within("message_bytes", bytes, DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX)?;
         }
         if let Some(messages) = self.paced_messages {
             let field = "the number of messages of one sample (rate * sample_s)";
@@ -265,17 +260,9 @@ impl Load {
             false => Ok(()),
         };
         let streams = self.traffic == Traffic::Stream;
-        only(
-            is_paced && !streams,
-            "paced_messages",
-            "given only for streams",
-        )?;
+        only(is_paced && !streams, "paced_messages", "given only for streams")?;
         let udp = self.protocol == Protocol::Udp && !is_paced;
-        Ok(only(
-            udp,
-            "protocol udp",
-            "given only for streams with a rate",
-        )?)
+        Ok(only(udp, "protocol udp", "given only for streams with a rate")?)
     }
 
     /// A stream at a given rate.

@@ -191,10 +191,7 @@ impl Perftest {
         option("-n", self.iterations.to_string());
         if self.operation != Operation::Read {
             // Each of the programs has a default of its own.
-            option(
-                "-I",
-                if self.inline { self.message_size } else { 0 }.to_string(),
-            );
+            option("-I", if self.inline { self.message_size } else { 0 }.to_string());
         }
         if self.metric == Metric::Bandwidth {
             option("-q", self.queue_pairs.unwrap_or(1).to_string());
@@ -231,10 +228,7 @@ fn devices_in(directory: &Path) -> Vec<RdmaDevice> {
             let parent = std::fs::read_to_string(entry.path().join("parent"));
             let name = entry.file_name().into_string().ok()?;
             let over = parent.ok().map(|text| clean(text.trim(), 64));
-            Some(RdmaDevice {
-                name: clean(&name, 64),
-                software_over: over,
-            })
+            Some(RdmaDevice { name: clean(&name, 64), software_over: over })
         })
         .collect();
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -316,10 +310,7 @@ impl Probe for PerftestProbe {
     }
 
     fn begin(&self, host: Host) -> Result<Box<dyn ProbePeer>, String> {
-        Ok(Box::new(RemoteEnd {
-            cancelled: host.cancelled,
-            server: None,
-        }))
+        Ok(Box::new(RemoteEnd { cancelled: host.cancelled, server: None }))
     }
 }
 
@@ -353,12 +344,7 @@ impl RemoteEnd {
                 self.server = Some(program);
                 Ok(PerftestReply::Listening { port, device })
             }
-            PerftestRequest::Run {
-                test,
-                server,
-                port,
-                timeout_ms,
-            } => {
+            PerftestRequest::Run { test, server, port, timeout_ms } => {
                 let (test, device) = with_device(test)?;
                 let program = Program::start(test.command(port), Some(server), timeout_ms)?;
                 let text = program.finish(&self.cancelled)?;
@@ -392,10 +378,7 @@ fn free_port() -> io::Result<u16> {
 }
 
 fn cannot(error: &io::Error) -> Failure {
-    Failure::new(
-        FailureKind::Job,
-        format!("perftest cannot be started: {error}"),
-    )
+    Failure::new(FailureKind::Job, format!("perftest cannot be started: {error}"))
 }
 
 /// A running program. Dropping it ends it and its children.
@@ -425,11 +408,8 @@ impl Program {
             return Err(Failure::unsupported(message));
         }
         let limit = Duration::from_millis(timeout_ms);
-        let mut words: Vec<OsString> = [
-            "--signal=KILL".into(),
-            limit.as_secs_f64().to_string().into(),
-        ]
-        .into();
+        let mut words: Vec<OsString> =
+            ["--signal=KILL".into(), limit.as_secs_f64().to_string().into()].into();
         words.extend(command.into_iter().map(OsString::from));
         words.extend(server.map(|address| address.to_string().into()));
         let started = || -> io::Result<Self> {
@@ -441,12 +421,7 @@ impl Program {
                 .stdout(writer.try_clone()?)
                 .stderr(writer)
                 .spawn()?;
-            let mut program = Self {
-                name,
-                child,
-                deadline: Instant::now() + limit,
-                output: None,
-            };
+            let mut program = Self { name, child, deadline: Instant::now() + limit, output: None };
             let read = std::thread::Builder::new().name("perftest".into());
             program.output = Some(read.spawn(move || printed(reader))?);
             Ok(program)
@@ -504,14 +479,8 @@ impl Program {
         let text = self.text();
         let words: Vec<&str> = text.split_whitespace().collect();
         let said = words.join(" ");
-        let tail: String = said
-            .chars()
-            .rev()
-            .take(300)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .collect();
+        let tail: String =
+            said.chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
         let message = format!("{} {what}: {tail}", self.name);
         Failure::new(kind, clean(&message, MAX_TEXT_BYTES))
     }
@@ -547,16 +516,14 @@ fn printed(mut from: PipeReader) -> Vec<u8> {
 fn listens(port: u16) -> bool {
     const LISTENING: &str = "0A";
     let ending = format!(":{port:04X}");
-    ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
-        .iter()
-        .any(|table| {
-            let text = std::fs::read_to_string(table).unwrap_or_default();
-            text.lines().skip(1).any(|line| {
-                let mut fields = line.split_whitespace().skip(1);
-                let local = fields.next().unwrap_or_default();
-                local.ends_with(&ending) && fields.nth(1) == Some(LISTENING)
-            })
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().any(|table| {
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        text.lines().skip(1).any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let local = fields.next().unwrap_or_default();
+            local.ends_with(&ending) && fields.nth(1) == Some(LISTENING)
         })
+    })
 }
 
 #[cfg(test)]
@@ -571,10 +538,8 @@ mod tests {
         }
         std::fs::write(directory.join("rxe0/parent"), "eth0\n").unwrap();
         let found = devices_in(&directory);
-        let told: Vec<_> = found
-            .iter()
-            .map(|one| (one.name.as_str(), one.software_over.as_deref()))
-            .collect();
+        let told: Vec<_> =
+            found.iter().map(|one| (one.name.as_str(), one.software_over.as_deref())).collect();
         assert_eq!(told, [("mlx5_0", None), ("rxe0", Some("eth0"))]);
         std::fs::remove_dir_all(&directory).unwrap();
         assert!(devices_in(&directory).is_empty());
@@ -595,14 +560,9 @@ mod tests {
         cancelled.cancel();
         let begun = Instant::now();
         let sleeping = Program::start(words(&["sleep", "60"]), None, 60_000).unwrap();
-        assert_eq!(
-            sleeping.finish(&cancelled).unwrap_err().kind,
-            FailureKind::Lost
-        );
+        assert_eq!(sleeping.finish(&cancelled).unwrap_err().kind, FailureKind::Lost);
         assert!(begun.elapsed() < Duration::from_secs(30));
-        let absent = Program::start(words(&["ib_no_such"]), None, 1000)
-            .err()
-            .unwrap();
+        let absent = Program::start(words(&["ib_no_such"]), None, 1000).err().unwrap();
         assert_eq!(absent.kind, FailureKind::Unsupported);
     }
 }

@@ -102,8 +102,5 @@ fn worker_command(program: PathBuf) -> WorkerCommand {
     let runner = std::env::var(RUNNER_ENV).unwrap_or_default();
     let mut words =
         (runner.split_whitespace().map(OsString::from)).chain([program.into(), WORKER_VERB.into()]);
-    WorkerCommand {
-        program: words.next().unwrap_or_default().into(),
-        arguments: words.collect(),
-    }
+    WorkerCommand { program: words.next().unwrap_or_default().into(), arguments: words.collect() }
 }

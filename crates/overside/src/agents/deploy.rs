@@ -39,12 +39,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     user: bool,
     /// Command and options of ssh
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        default_value = "ssh",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "COMMAND", default_value = "ssh", allow_hyphen_values = true)]
     ssh: String,
 }
 
@@ -96,13 +91,7 @@ impl Arguments {
         };
         let log = value("log").unwrap_or_default().trim();
         let log = format!("{} {} {log}", self.ssh, self.host);
-        Ok(Deployed {
-            name,
-            address: address.into(),
-            keys,
-            started,
-            log,
-        })
+        Ok(Deployed { name, address: address.into(), keys, started, log })
     }
 
     fn agent_name(&self) -> Result<String, String> {
@@ -155,10 +144,7 @@ impl Arguments {
         match (status.code(), sent, read) {
             (Some(0), Some(Ok(())), Some(Ok(_))) => Ok(answer),
             (Some(255), ..) => Err(format!("ssh could not reach {}", self.host)),
-            _ => Err(format!(
-                "{} did not take the agent, for the reason above",
-                self.host
-            )),
+            _ => Err(format!("{} did not take the agent, for the reason above", self.host)),
         }
     }
 

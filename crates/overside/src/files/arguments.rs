@@ -58,12 +58,7 @@ pub(crate) struct OutputArguments {
     #[arg(short = 'c', long, alias = "to-stdout")]
     pub stdout: bool,
     /// Write to OUT and keep FILE
-    #[arg(
-        short = 'o',
-        long = "output",
-        value_name = "OUT",
-        allow_hyphen_values = true
-    )]
+    #[arg(short = 'o', long = "output", value_name = "OUT", allow_hyphen_values = true)]
     pub path: Option<PathBuf>,
     /// Process the regular files in named directories and below
     #[arg(short, long)]
@@ -155,11 +150,7 @@ impl Request {
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let output = &mut self.arguments.output;
         let several = self.arguments.files.len() > 1 || output.recursive;
-        if output
-            .path
-            .take_if(|path| path.as_os_str() == "-")
-            .is_some()
-        {
+        if output.path.take_if(|path| path.as_os_str() == "-").is_some() {
             output.stdout = true;
         }
         if output.path.is_some() {
@@ -247,16 +238,9 @@ mod tests {
         let request = |line: &str| parse(line).unwrap();
         assert_eq!(request("compress -dk a").verb, Verb::Decompress);
         assert_eq!(request("compress --uncompress -9 a").verb, Verb::Decompress);
-        for (line, mode) in [
-            ("compress -t a", Mode::Test),
-            ("compress -lv a", Mode::List),
-        ] {
+        for (line, mode) in [("compress -t a", Mode::Test), ("compress -lv a", Mode::List)] {
             let request = request(line);
-            assert_eq!(
-                (request.verb, request.mode),
-                (Verb::Decompress, mode),
-                "{line}"
-            );
+            assert_eq!((request.verb, request.mode), (Verb::Decompress, mode), "{line}");
             assert!(request.only_reads());
         }
     }
@@ -302,10 +286,7 @@ mod tests {
                 "compress --chunk 99999999999999999999g",
                 "'99999999999999999999g' for '--chunk <SIZE>': it is from 1024 to 67108864 bytes; or auto\n",
             ),
-            (
-                "compress --chunk 9999999999999999g",
-                "1024 to 67108864 bytes",
-            ),
+            ("compress --chunk 9999999999999999g", "1024 to 67108864 bytes"),
             ("compress --chunk 1023", "1024 to 67108864 bytes"),
             ("compress -p0", "1..=1024"),
             ("compress --stats xml", "json, text"),
@@ -317,10 +298,7 @@ mod tests {
             ("compress -o a b c", "one file"),
             ("compress -co a b", "conflicts"),
             ("compress -c --format zlib a b", "follow each other"),
-            (
-                "decompress --placement-file p --device cpu a",
-                "'--device <NAME>'",
-            ),
+            ("decompress --placement-file p --device cpu a", "'--device <NAME>'"),
         ] {
             let error = parse(line).err().unwrap();
             assert!(error.contains(said), "{line}: {error}");

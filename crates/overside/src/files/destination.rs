@@ -76,10 +76,7 @@ impl Destination {
 
     pub(super) fn open(&self, request: &Request, input: &Input) -> Result<Output, FileError> {
         let failed = |error: io::Error| {
-            FileError::Error(format!(
-                "{}: {error}",
-                shown(self.name().unwrap_or_default())
-            ))
+            FileError::Error(format!("{}: {error}", shown(self.name().unwrap_or_default())))
         };
         match self {
             Self::Nowhere => Ok(Output::Nothing),
@@ -112,10 +109,7 @@ fn create(path: &Path, request: &Request, input: &Input) -> Result<Output, FileE
         Ok(there) => {
             let same = |one: &fs::Metadata| (one.dev(), one.ino()) == (there.dev(), there.ino());
             if input.metadata.as_ref().is_some_and(same) {
-                return Err(FileError::Error(format!(
-                    "{} is both input and output",
-                    shown(path)
-                )));
+                return Err(FileError::Error(format!("{} is both input and output", shown(path))));
             }
             if there.is_dir() {
                 return Err(failed(ErrorKind::IsADirectory.into()));
@@ -132,9 +126,6 @@ fn create(path: &Path, request: &Request, input: &Input) -> Result<Output, FileE
     }
     let made = TempFile::create(path, input.attributes().is_some(), request.force());
     made.map_err(failed)?.map(Output::Named).ok_or_else(|| {
-        FileError::Warning(format!(
-            "{} is being written by another process; skipped",
-            shown(path)
-        ))
+        FileError::Warning(format!("{} is being written by another process; skipped", shown(path)))
     })
 }

@@ -70,12 +70,7 @@ impl Input {
             // The call is a hint: its failure does not matter.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         }
-        Self {
-            name,
-            path,
-            file,
-            metadata,
-        }
+        Self { name, path, file, metadata }
     }
 
     /// Returns the metadata that a file replacing the input takes over; `None` for stdin, which no
@@ -104,10 +99,7 @@ impl Input {
     pub(super) fn original(&self) -> (Option<Vec<u8>>, u32) {
         let name = self.path.as_deref().and_then(Path::file_name);
         let mtime = self.metadata.as_ref().map_or(0, MetadataExt::mtime);
-        (
-            name.map(|name| name.as_bytes().to_vec()),
-            u32::try_from(mtime).unwrap_or(0),
-        )
+        (name.map(|name| name.as_bytes().to_vec()), u32::try_from(mtime).unwrap_or(0))
     }
 }
 

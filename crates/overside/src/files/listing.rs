@@ -50,11 +50,7 @@ impl Listing {
         if self.files < 2 {
             return Ok(());
         }
-        let indent = if verbose {
-            " ".repeat(17)
-        } else {
-            String::new()
-        };
+        let indent = if verbose { " ".repeat(17) } else { String::new() };
         write(&(indent + &line(self.compressed_bytes, self.plain_bytes, "(totals)")))
     }
 }

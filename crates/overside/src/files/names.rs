@@ -47,11 +47,7 @@ pub(super) fn compressed(path: &Path, container: Container, suffix: Option<&Suff
 pub(super) fn decompressed(path: &Path, suffix: Option<&Suffix>) -> Option<PathBuf> {
     let name = path.file_name()?;
     let (stem, instead) = (suffix.iter().map(|suffix| (suffix.0.as_os_str(), "")))
-        .chain(
-            ENDINGS
-                .iter()
-                .map(|(end, _, instead)| (OsStr::new(*end), *instead)),
-        )
+        .chain(ENDINGS.iter().map(|(end, _, instead)| (OsStr::new(*end), *instead)))
         .find_map(|(end, instead)| Some((before(name, end)?, instead)))?;
     Some(with(&path.with_file_name(stem), instead.as_ref()))
 }
@@ -88,9 +84,7 @@ pub(super) fn candidates(path: &Path, suffix: Option<&Suffix>) -> Vec<PathBuf> {
 /// Returns the part of `name` before `end`, which may be in capitals. `None` if `name` has another
 /// ending, or consists of the ending only.
 fn before<'a>(name: &'a OsStr, end: &OsStr) -> Option<&'a OsStr> {
-    let (stem, found) = name
-        .as_bytes()
-        .split_at_checked(name.len().checked_sub(end.len())?)?;
+    let (stem, found) = name.as_bytes().split_at_checked(name.len().checked_sub(end.len())?)?;
     (found.eq_ignore_ascii_case(end.as_bytes()) && !stem.is_empty())
         .then(|| OsStr::from_bytes(stem))
 }
@@ -115,9 +109,7 @@ mod tests {
             compressed(Path::new("d/a.txt"), Container::Zstd, None),
             Path::new("d/a.txt.zst")
         );
-        let names = [
-            "a.gz", "d/a.TGZ", "a.zlib", "a.zz", "a.b.lz4", "a.tzst", "/a.zst",
-        ];
+        let names = ["a.gz", "d/a.TGZ", "a.zlib", "a.zz", "a.b.lz4", "a.tzst", "/a.zst"];
         let backs = names.map(|name| back(name).unwrap());
         assert_eq!(backs, ["a", "d/a.tar", "a", "a", "a.b", "a.tar", "/a"]);
         for name in ["a", "a.xz", ".gz", "d/.zst", "gz", "..", "/"] {
@@ -142,10 +134,7 @@ mod tests {
     fn a_suffix_of_ones_own_comes_first() {
         let own: Suffix = ".own.gz".parse().unwrap();
         let path = Path::new("d/a.own.gz");
-        assert_eq!(
-            compressed(Path::new("d/a"), Container::Zstd, Some(&own)),
-            path
-        );
+        assert_eq!(compressed(Path::new("d/a"), Container::Zstd, Some(&own)), path);
         assert_eq!(decompressed(path, Some(&own)), Some("d/a".into()));
         assert_eq!(decompressed(path, None), Some("d/a.own".into()));
         assert_eq!(candidates(Path::new("d/a"), Some(&own))[0], path);

@@ -49,9 +49,7 @@ pub(super) fn remove(input: &Input, path: &Path) -> io::Result<RemovalOutcome> {
                 io::Error::other(format!("it is called {} now: {error}", shown(&aside)))
             })?;
             let now = shown(name);
-            Err(io::Error::other(format!(
-                "two files took its name; one is called {now} now"
-            )))
+            Err(io::Error::other(format!("two files took its name; one is called {now} now")))
         })
     };
     if let Some(kept) = kept(input, &aside) {

@@ -51,8 +51,7 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file()
-            .map_or(Ok(bytes.len()), |file| file.write(bytes))
+        self.file().map_or(Ok(bytes.len()), |file| file.write(bytes))
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {

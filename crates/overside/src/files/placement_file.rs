@@ -26,10 +26,7 @@ impl PlacementRules {
     /// Reads the file.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let file = PlacementFile::read(path).map_err(|error| error.to_string())?;
-        Ok(Self {
-            file,
-            open: RefCell::default(),
-        })
+        Ok(Self { file, open: RefCell::default() })
     }
 
     /// Applies the rule for `input`; without a rule the CPU runs it. A chunk length from the
@@ -82,10 +79,7 @@ fn operation(request: &Request, input: &Input) -> Option<Operation> {
 fn format(input: &Input) -> Option<Container> {
     let mut begin = [0; MAGIC_BYTES];
     // Anything but a regular file cannot be read ahead, but its name may give the format.
-    let read = input
-        .metadata
-        .as_ref()
-        .and_then(|_| input.file.read_at(&mut begin, 0).ok());
+    let read = input.metadata.as_ref().and_then(|_| input.file.read_at(&mut begin, 0).ok());
     read.and_then(|len| Container::detect(&begin[..len]))
         .or_else(|| names::format(input.path.as_deref()?))
 }

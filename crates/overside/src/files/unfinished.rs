@@ -111,17 +111,11 @@ pub(super) fn is_unfinished(path: &Path) -> bool {
 /// Returns `None` if another process has locked it.
 fn make(path: &Path, mode: u32) -> io::Result<Option<File>> {
     let in_the_way = |error: io::Error| {
-        io::Error::new(
-            error.kind(),
-            format!("{} is in the way: {error}", shown(path)),
-        )
+        io::Error::new(error.kind(), format!("{} is in the way: {error}", shown(path)))
     };
     for _ in 0..ATTEMPTS_MAX {
         let mut options = OpenOptions::new();
-        options
-            .write(true)
-            .mode(mode)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        options.write(true).mode(mode).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let (file, is_new) = match options.clone().create_new(true).open(path) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {

@@ -25,12 +25,7 @@ pub(super) fn text(search: &Search, policy: Policy) -> String {
         let times: Vec<String> = (trial.times.iter())
             .map(|(name, time)| format!("{name} {:.0} us", time.as_secs_f64() * 1e6))
             .collect();
-        line!(
-            text,
-            "  engine {} by a trial: {}",
-            trial.variant,
-            times.join(", ")
-        );
+        line!(text, "  engine {} by a trial: {}", trial.variant, times.join(", "));
     }
     for target in report.targets() {
         line!(text, "  {}", of_target(target));
@@ -53,11 +48,7 @@ pub(super) fn text(search: &Search, policy: Policy) -> String {
     }
     let more = report.decisions.len().saturating_sub(DECISIONS_MAX) as u64;
     if more + report.decisions_left_out > 0 {
-        line!(
-            text,
-            "  and {} decisions more",
-            more + report.decisions_left_out
-        );
+        line!(text, "  and {} decisions more", more + report.decisions_left_out);
     }
     text
 }

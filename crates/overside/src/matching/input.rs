@@ -67,10 +67,7 @@ pub(super) fn open(path: &OsStr, threads: usize, with_head: bool) -> io::Result<
             let parts = usize::try_from(metadata.len().div_ceil(PART_BYTES)).unwrap_or(usize::MAX);
             decompressed(file, container, threads.min(parts.max(1)))
         }
-        None => Ok(Opened {
-            source: Source::File(file),
-            head,
-        }),
+        None => Ok(Opened { source: Source::File(file), head }),
     }
 }
 
@@ -90,21 +87,14 @@ fn head_of(file: &File) -> io::Result<Vec<u8>> {
 }
 
 fn stream(file: File, threads: usize, with_head: bool) -> io::Result<Opened> {
-    let mut pipe = Pipe {
-        file,
-        head: Vec::new(),
-        taken: 0,
-    };
+    let mut pipe = Pipe { file, head: Vec::new(), taken: 0 };
     pipe.peek(|head| match with_head {
         true => head.len() >= FileFormat::HEAD_BYTES,
         false => !FileFormat::may_be_compressed(head),
     })?;
     match container(&pipe.head) {
         Some(container) => decompressed(pipe, container, threads),
-        None => Ok(Opened {
-            head: pipe.head.clone(),
-            source: Source::Stream(pipe),
-        }),
+        None => Ok(Opened { head: pipe.head.clone(), source: Source::Stream(pipe) }),
     }
 }
 
@@ -122,19 +112,11 @@ fn decompressed(
     container: Container,
     threads: usize,
 ) -> io::Result<Opened> {
-    let options = Options {
-        container: Some(container),
-        threads,
-        ..Options::default()
-    };
+    let options = Options { container: Some(container), threads, ..Options::default() };
     let mut reader = DecompressReader::new(source, options)?;
     let mut head = Vec::new();
     // Reading the rest will return the error again.
-    let failure = reader
-        .by_ref()
-        .take(HEAD_BYTES as u64)
-        .read_to_end(&mut head)
-        .err();
+    let failure = reader.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).err();
     let rest: Box<dyn Read + Send> = match failure {
         Some(error) => Box::new(Failing(Some(error))),
         None => Box::new(reader),

@@ -86,21 +86,11 @@ impl Output {
     pub(crate) fn mode(&self) -> OutputMode {
         match self {
             Self { quiet: true, .. } => OutputMode::Nothing,
-            Self {
-                files_with_matches: true,
-                ..
-            } => OutputMode::Names,
-            Self {
-                count: true,
-                json: true,
-                ..
-            } => OutputMode::JsonCount,
+            Self { files_with_matches: true, .. } => OutputMode::Names,
+            Self { count: true, json: true, .. } => OutputMode::JsonCount,
             Self { count: true, .. } => OutputMode::Count,
             Self { json: true, .. } => OutputMode::Json,
-            Self {
-                only_matching: true,
-                ..
-            } => OutputMode::Matches,
+            Self { only_matching: true, .. } => OutputMode::Matches,
             _ => OutputMode::Records,
         }
     }

@@ -130,9 +130,8 @@ impl Printer {
         let Some(name) = self.name.take() else {
             return Ok(());
         };
-        let written = self
-            .colored(NAME, &name)
-            .and_then(|()| self.colored(SEPARATOR, &[separator]));
+        let written =
+            self.colored(NAME, &name).and_then(|()| self.colored(SEPARATOR, &[separator]));
         self.name = Some(name);
         written
     }
@@ -244,18 +243,12 @@ impl Printer {
     /// Reports on stderr that a binary file matches, as grep does. Returns `false` if the file is
     /// text or is printed anyway.
     fn is_binary(&mut self, value: &[u8]) -> io::Result<bool> {
-        let Some(binary) = self
-            .binary
-            .take_if(|binary| binary.known || value.contains(&0))
-        else {
+        let Some(binary) = self.binary.take_if(|binary| binary.known || value.contains(&0)) else {
             return Ok(false);
         };
         if !binary.skip {
             self.flush()?;
-            complain!(
-                "overside match: {}: binary file matches",
-                shown(&binary.name)
-            );
+            complain!("overside match: {}: binary file matches", shown(&binary.name));
         }
         Ok(true)
     }

@@ -29,11 +29,9 @@ pub(super) fn search(
     printer: &mut Printer,
 ) -> Result<SearchSummary, Error> {
     let lower = OsStr::to_string_lossy(file).to_lowercase();
-    let plain = ["", ".gz", ".zst", ".lz4"].iter().find_map(|end| {
-        lower
-            .strip_suffix(end)
-            .filter(|name| name.ends_with(".tsv"))
-    });
+    let plain = ["", ".gz", ".zst", ".lz4"]
+        .iter()
+        .find_map(|end| lower.strip_suffix(end).filter(|name| name.ends_with(".tsv")));
     let delimiter = if plain.is_some() { b'\t' } else { b',' };
     let format = opened.format();
     let not_seekable = |what: &str| {

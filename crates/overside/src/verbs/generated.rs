@@ -103,10 +103,7 @@ pub(super) fn manual(arguments: &ManualArguments) -> ExitCode {
 /// Writes the page of a verb and the pages of its subcommands. Returns their number.
 fn page(directory: &Path, command: &Command, name: &str) -> io::Result<u64> {
     let title: &'static str = name.to_owned().leak();
-    let page = command
-        .clone()
-        .display_name(title)
-        .bin_name(name.replace('-', " "));
+    let page = command.clone().display_name(title).bin_name(name.replace('-', " "));
     let mut text = Vec::new();
     Man::new(page).title(title).render(&mut text)?;
     let text = with_round_brackets(&String::from_utf8_lossy(&text));

@@ -21,26 +21,9 @@ pub(super) const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Decide", &["advise", "simulate", "facts"]),
-    (
-        "Move data",
-        &["compress", "decompress", "match", "flow", "kv"],
-    ),
-    (
-        "Devices and agents",
-        &["devices", "agent", "agents", "profile"],
-    ),
-    (
-        "Maintain",
-        &[
-            "doctor",
-            "data",
-            "plugin",
-            "clean",
-            "completions",
-            "manual",
-            "help",
-        ],
-    ),
+    ("Move data", &["compress", "decompress", "match", "flow", "kv"]),
+    ("Devices and agents", &["devices", "agent", "agents", "profile"]),
+    ("Maintain", &["doctor", "data", "plugin", "clean", "completions", "manual", "help"]),
 ];
 
 const WIDTH: usize = 13;
@@ -56,10 +39,7 @@ pub(super) fn template(command: &Command) -> String {
             let about = match (*name, command.find_subcommand(name)) {
                 // clap adds this verb itself.
                 ("help", _) => "Print help of a verb".into(),
-                (_, Some(verb)) => verb
-                    .get_about()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
+                (_, Some(verb)) => verb.get_about().map(ToString::to_string).unwrap_or_default(),
                 // The verb is not built in.
                 (_, None) => continue,
             };
@@ -109,10 +89,7 @@ mod tests {
     fn texts_are_wrapped_between_words() {
         let text = "Find lines, or rows of a column, that match patterns";
         let lines = wrapped(text, 25);
-        assert_eq!(
-            lines,
-            ["Find lines, or rows of a", "column, that match", "patterns"]
-        );
+        assert_eq!(lines, ["Find lines, or rows of a", "column, that match", "patterns"]);
         assert_eq!(wrapped(text, usize::MAX), [text]);
         assert_eq!(wrapped(text, 0)[0], "Find lines, or rows");
     }

@@ -46,12 +46,7 @@ impl User {
     /// Runs a command that must end with the exit code `code`, and returns its stderr.
     pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
-        assert_eq!(
-            output.status.code(),
-            Some(code),
-            "{arguments:?}: {}",
-            err(&output)
-        );
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
         err(&output)
     }
 
@@ -89,12 +84,7 @@ impl Running {
         BufReader::new(out).read_line(&mut line).unwrap();
         let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| {
             let mut text = String::new();
-            process
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut text)
-                .unwrap();
+            process.stderr.take().unwrap().read_to_string(&mut text).unwrap();
             panic!("{text}");
         });
         let address = said["address"].as_str().unwrap().into();
@@ -104,13 +94,7 @@ impl Running {
     /// Sends SIGTERM and returns the exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
         let id = self.process.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &id])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
         let begin = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait().unwrap() {
@@ -195,16 +179,10 @@ fn an_agent_that_is_not_there_is_said_to_be_so_soon_and_stops_nobody_else() {
     let listed = listed(&user, &["agents", "list"], "dpu0/emulated:bf2");
     let line = |name: &str| {
         let mut lines = listed.lines();
-        lines
-            .find(|line| line.starts_with(name))
-            .unwrap_or_else(|| panic!("{listed}"))
-            .to_owned()
+        lines.find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{listed}")).to_owned()
     };
     assert!(line("quiet").contains("within 900"), "{listed}");
-    assert!(
-        line("gone").contains("is `overside agent` running?"),
-        "{listed}"
-    );
+    assert!(line("gone").contains("is `overside agent` running?"), "{listed}");
     assert!(line("dpu0").contains("dpu0/emulated:bf2"), "{listed}");
     let devices = self::listed(&user, &["devices"], "dpu0/emulated:bf2: on dpu0: ");
     assert!(devices.contains("gone/*: not available: "), "{devices}");
@@ -217,9 +195,7 @@ fn agents_that_are_added_and_removed_at_once_are_all_added_and_removed() {
     let start = |arguments: &[&str]| user.command(arguments).spawn().unwrap();
     let end = |mut process: Child| assert!(process.wait().unwrap().success());
     let names: Vec<String> = (0..30).map(|number| format!("dpu{number}")).collect();
-    let adding = names
-        .iter()
-        .map(|name| start(&["agents", "add", name, "127.0.0.1:7433"]));
+    let adding = names.iter().map(|name| start(&["agents", "add", name, "127.0.0.1:7433"]));
     adding.collect::<Vec<_>>().into_iter().for_each(end);
     let (gone, kept) = names.split_at(15);
     let removing = gone.iter().map(|name| start(&["agents", "remove", name]));
@@ -240,19 +216,14 @@ fn what_is_done_is_written_while_the_input_is_slow() {
     let far = ["--device", "dpu0/cpu", "--placement", "device"];
     for device in [&[][..], &far] {
         let words = [&["compress", "-c", "--chunk", "64k"], device].concat();
-        let mut host = user
-            .command(&words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut host =
+            user.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = host.stdout.take().unwrap();
         let (some, came) = mpsc::channel();
         let reading = std::thread::spawn(move || {
             let read = output.read_exact(&mut vec![0; 8 * CHUNK]);
             some.send(()).unwrap();
-            read.and_then(|()| output.read_to_end(&mut Vec::new()))
-                .unwrap();
+            read.and_then(|()| output.read_to_end(&mut Vec::new())).unwrap();
         });
         let mut input = host.stdin.take().unwrap();
         // Random bytes are incompressible.
@@ -276,9 +247,8 @@ fn host_cores_a_cards_cores_and_its_engine_share_a_file_and_outlive_the_card() {
     user.done(&["agents", "add", "dpu0", &agent.address]);
     let words = ["three times is true\n", "said once\n", "never\n"];
     let mut random = Random::new(1);
-    let text: String = std::iter::repeat_with(|| words[random.below(3) as usize])
-        .take(400_000)
-        .collect();
+    let text: String =
+        std::iter::repeat_with(|| words[random.below(3) as usize]).take(400_000).collect();
     let options = "compress -c --chunk 64KiB --device dpu0/cpu+dpu0/emulated:bf2 --stats json";
     let compress = |placement: &str, killed: Option<Running>| {
         let mut host = user
@@ -336,10 +306,7 @@ fn names_that_lead_nowhere_say_where_to_go() {
 
 #[test]
 fn the_unit_starts_an_agent_and_stops_it() {
-    let unit = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../contrib/overside-agent.service"
-    );
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/overside-agent.service");
     let text = std::fs::read_to_string(unit).unwrap();
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.strip_prefix(key));
@@ -358,10 +325,7 @@ fn the_unit_starts_an_agent_and_stops_it() {
     let mut agent = Running::start(&user, &words);
     assert_eq!(agent.end(), Some(0));
     let stop: u64 = value("TimeoutStopSec=").parse().unwrap();
-    assert!(
-        stop > 30,
-        "longer than the agent lets hosts fetch what is done for them"
-    );
+    assert!(stop > 30, "longer than the agent lets hosts fetch what is done for them");
 }
 
 #[test]
@@ -370,31 +334,19 @@ fn nobody_is_let_in_by_mistake() {
     let keys = user.keys();
     let refused: [(&[&str], &str); 7] = [
         (&["agent"], "--insecure"),
-        (
-            &["agent", "--listen", "0.0.0.0:0"],
-            "so --keys DIR is required",
-        ),
-        (
-            &["agent", "--listen", "0.0.0.0:0", "--insecure"],
-            "so --keys DIR is required",
-        ),
+        (&["agent", "--listen", "0.0.0.0:0"], "so --keys DIR is required"),
+        (&["agent", "--listen", "0.0.0.0:0", "--insecure"], "so --keys DIR is required"),
         (&["agent", "--keys", &keys, "--insecure"], "contradict"),
         (&["agent", "--listen", "nowhere"], "192.168.100.2:7433"),
         (&["agent", "--insecur"], "'--insecure'"),
-        (
-            &["agent", "--insecure", "--role", "king"],
-            "[possible values: dpu, host]",
-        ),
+        (&["agent", "--insecure", "--role", "king"], "[possible values: dpu, host]"),
     ];
     for (arguments, expected) in refused {
         let said = user.fails(2, arguments);
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
     let said = user.fails(2, &["agents", "add", "dpu0", "192.0.2.1"]);
-    assert_contains(
-        &said,
-        "192.0.2.1:7433 is not this machine, so it takes --keys DIR",
-    );
+    assert_contains(&said, "192.0.2.1:7433 is not this machine, so it takes --keys DIR");
     user.done(&["agents", "add", "dpu0", "192.0.2.1", "--keys", &keys]);
     let said = user.fails(3, &["agent", "--insecure", "--device", "gpu"]);
     assert_contains(&said, "gpu cannot be offered: no device is called");
@@ -404,24 +356,11 @@ fn nobody_is_let_in_by_mistake() {
 fn keys_are_for_their_owner_and_are_not_made_twice() {
     let user = User::new();
     let keys = PathBuf::from(user.keys());
-    for name in [
-        "ca.pem",
-        "ca.key",
-        "agent.pem",
-        "agent.key",
-        "host.pem",
-        "host.key",
-    ] {
-        let mode = std::fs::metadata(keys.join(name))
-            .unwrap()
-            .permissions()
-            .mode();
+    for name in ["ca.pem", "ca.key", "agent.pem", "agent.key", "host.pem", "host.key"] {
+        let mode = std::fs::metadata(keys.join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
-    assert_eq!(
-        std::fs::metadata(&keys).unwrap().permissions().mode() & 0o777,
-        0o700
-    );
+    assert_eq!(std::fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o700);
     let again = user.fails(2, &["agent", "keys", keys.to_str().unwrap()]);
     assert!(again.contains("is there already"), "{again}");
     let open = std::fs::Permissions::from_mode(0o644);
@@ -436,32 +375,17 @@ fn the_inventory_can_be_written_by_hand() {
     let keys = user.keys();
     let agent = Running::start(&user, &["--keys", &keys, "--device", "cpu"]);
     // A relative path is relative to the file that contains it.
-    let text = format!(
-        "[agents.dpu0]\naddress = \"{}\"\nkeys = \"keys\"\n",
-        agent.address
-    );
+    let text = format!("[agents.dpu0]\naddress = \"{}\"\nkeys = \"keys\"\n", agent.address);
     std::fs::write(user.path("agents.toml"), text).unwrap();
     listed(&user, &["agents", "list"], "dpu0/cpu");
     user.done(&["agents", "remove", "dpu0"]);
     assert_eq!(user.done(&["agents", "list"]), "");
-    assert!(
-        user.fails(3, &["agents", "remove", "dpu0"])
-            .contains("there is none")
-    );
+    assert!(user.fails(3, &["agents", "remove", "dpu0"]).contains("there is none"));
     for (text, expected) in [
         ("[agents.dpu0]\n", "agents.dpu0.address: missing"),
-        (
-            "[agents.dpu0]\naddress = \"a:1\"\nkye = \"x\"\n",
-            "agents.dpu0.kye: no such key",
-        ),
-        (
-            "[agents.\"dpu 0\"]\naddress = \"a:1\"\n",
-            "is no name for an agent",
-        ),
-        (
-            "[agents.dpu0]\naddress = \"somewhere\"\n",
-            "write HOST:PORT",
-        ),
+        ("[agents.dpu0]\naddress = \"a:1\"\nkye = \"x\"\n", "agents.dpu0.kye: no such key"),
+        ("[agents.\"dpu 0\"]\naddress = \"a:1\"\n", "is no name for an agent"),
+        ("[agents.dpu0]\naddress = \"somewhere\"\n", "write HOST:PORT"),
     ] {
         std::fs::write(user.path("agents.toml"), text).unwrap();
         let said = user.fails(2, &["agents", "list"]);
@@ -470,19 +394,13 @@ fn the_inventory_can_be_written_by_hand() {
     }
     // An unreadable inventory is reported and hides no other device.
     let devices = user.done(&["devices"]);
-    assert!(
-        devices.starts_with("cpu: ") && devices.contains("agents.toml"),
-        "{devices}"
-    );
+    assert!(devices.starts_with("cpu: ") && devices.contains("agents.toml"), "{devices}");
 }
 
 #[test]
 fn what_is_asked_for_wrongly_is_told_with_what_there_is() {
     let user = User::new();
     assert!(user.fails(2, &["agents"]).contains("Usage:"));
-    assert!(
-        user.fails(2, &["agents", "list", "--jsno"])
-            .contains("'--json'")
-    );
+    assert!(user.fails(2, &["agents", "list", "--jsno"]).contains("'--json'"));
     assert!(user.fails(2, &["agent", "keys"]).contains("<DIR>"));
 }

@@ -34,10 +34,7 @@ fn err(output: &Output) -> String {
 fn version_and_help_go_to_stdout() {
     let version = run(&["--version"]);
     assert!(version.status.success());
-    assert_eq!(
-        out(&version),
-        format!("overside {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(out(&version), format!("overside {}\n", env!("CARGO_PKG_VERSION")));
     let help = run(&["--help"]);
     assert!(help.status.success());
     assert_eq!(out(&help), out(&run(&["help"])));
@@ -49,15 +46,8 @@ fn version_and_help_go_to_stdout() {
 #[test]
 fn a_verb_that_is_not_built_in_says_how_to_get_it() {
     let help = out(&run(&["--help"]));
-    for (verb, is_built_in) in [
-        ("flow", cfg!(feature = "flow")),
-        ("kv", cfg!(feature = "kv")),
-    ] {
-        assert_eq!(
-            help.contains(&format!("\n  {verb} ")),
-            is_built_in,
-            "{help}"
-        );
+    for (verb, is_built_in) in [("flow", cfg!(feature = "flow")), ("kv", cfg!(feature = "kv"))] {
+        assert_eq!(help.contains(&format!("\n  {verb} ")), is_built_in, "{help}");
         for line in [&[verb, "--help"][..], &["help", verb]] {
             let output = run(line);
             let code = if is_built_in { 0 } else { 3 };
@@ -81,22 +71,15 @@ fn a_stderr_that_nobody_reads_changes_no_exit_code() {
     for (arguments, code) in [(&["rnu"][..], 2), (&[], 2), (&["devices", "--bad"], 2)] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let status = Command::new(COMMAND)
-            .args(arguments)
-            .stderr(writer)
-            .status()
-            .unwrap();
+        let status = Command::new(COMMAND).args(arguments).stderr(writer).status().unwrap();
         assert_eq!(status.code(), Some(code), "{arguments:?}");
     }
 }
 
 #[test]
 fn an_unknown_verb_is_refused_with_the_closest_one() {
-    for (word, meant) in [
-        ("rnu", "'run'"),
-        ("devcies", "'devices'"),
-        ("--versoin", "'--version'"),
-    ] {
+    for (word, meant) in [("rnu", "'run'"), ("devcies", "'devices'"), ("--versoin", "'--version'")]
+    {
         let output = run(&[word]);
         assert_eq!(output.status.code(), Some(2));
         assert_contains(err(&output), meant);
@@ -194,18 +177,12 @@ fn devices_are_listed_for_programs() {
     assert_eq!(listed["schema"], "devices/1");
     let devices = listed["devices"].as_array().unwrap().clone();
     let dpdk = |device: &serde_json::Value| device["name"].as_str().unwrap().starts_with("dpdk:");
-    assert!(
-        devices.iter().any(dpdk),
-        "DPDK's devices, or what is missing for them"
-    );
+    assert!(devices.iter().any(dpdk), "DPDK's devices, or what is missing for them");
     let (links, devices): (Vec<_>, Vec<_>) = (devices.into_iter())
         .filter(|device| !dpdk(device))
         .partition(|device| ["shm", "ucx"].map(Some).contains(&device["name"].as_str()));
     links_are_listed_for_programs(&links);
-    let names: Vec<_> = devices
-        .iter()
-        .map(|device| device["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<_> = devices.iter().map(|device| device["name"].as_str().unwrap()).collect();
     assert_eq!(
         names,
         [
@@ -221,18 +198,11 @@ fn devices_are_listed_for_programs() {
     );
     for device in &devices {
         assert!(device["unavailable"].is_null(), "{device}");
-        let provenance = if device["name"] == "cpu" {
-            "measured"
-        } else {
-            "emulated"
-        };
+        let provenance = if device["name"] == "cpu" { "measured" } else { "emulated" };
         assert_eq!(device["provenance"], provenance);
         let capabilities = device["capabilities"].as_array().unwrap();
         assert!(!capabilities.is_empty());
-        assert!(
-            capabilities.iter().all(|one| one["operation"].is_string()),
-            "{device}"
-        );
+        assert!(capabilities.iter().all(|one| one["operation"].is_string()), "{device}");
     }
     assert_eq!(run(&["devices", "--jsno"]).status.code(), Some(2));
 }
@@ -258,20 +228,15 @@ fn links_are_listed_for_programs(links: &[serde_json::Value]) {
         let transports = serde_json::json!(["tcp", "sm", "rc", "ud", "dc"]);
         assert_eq!(links[1]["variants"], transports);
     }
-    assert_eq!(
-        links[0]["variants"],
-        serde_json::json!(["engine", "caller"])
-    );
+    assert_eq!(links[0]["variants"], serde_json::json!(["engine", "caller"]));
 }
 
 #[test]
 fn a_broken_profile_is_named_and_the_cpu_still_listed() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("mine.toml"), "nonsense = 1").unwrap();
-    let output = Command::new(COMMAND)
-        .arg("devices")
-        .env("OVERSIDE_PROFILES", directory.path())
-        .output();
+    let output =
+        Command::new(COMMAND).arg("devices").env("OVERSIDE_PROFILES", directory.path()).output();
     let output = output.unwrap();
     assert!(output.status.success());
     let text = out(&output);
@@ -283,27 +248,16 @@ fn a_broken_profile_is_named_and_the_cpu_still_listed() {
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let pipe = Command::new("sh")
-        .args([
-            "-c",
-            "\"$0\" devices | true; \"$0\" --help | head -1 >/dev/null",
-            COMMAND,
-        ])
+        .args(["-c", "\"$0\" devices | true; \"$0\" --help | head -1 >/dev/null", COMMAND])
         .output()
         .unwrap();
-    assert!(
-        pipe.status.success() && pipe.stderr.is_empty(),
-        "{}",
-        err(&pipe)
-    );
+    assert!(pipe.status.success() && pipe.stderr.is_empty(), "{}", err(&pipe));
 }
 
 /// Writes a program instead of a Python interpreter that prints its arguments.
 fn interpreter(path: &Path) {
-    std::fs::write(
-        path,
-        "#!/bin/sh\nfor one in \"$@\"; do echo \"<$one>\"; done\nexit 103\n",
-    )
-    .unwrap();
+    std::fs::write(path, "#!/bin/sh\nfor one in \"$@\"; do echo \"<$one>\"; done\nexit 103\n")
+        .unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -314,10 +268,8 @@ fn other_verbs_are_handed_to_the_python_beside_the_command() {
     std::fs::copy(COMMAND, &command).unwrap();
     let start = |arguments: &[&str]| {
         loop {
-            let output = Command::new(&command)
-                .args(arguments)
-                .env_remove("OVERSIDE_PYTHON")
-                .output();
+            let output =
+                Command::new(&command).args(arguments).env_remove("OVERSIDE_PYTHON").output();
             // A parallel test that forked during the copy keeps the file open until it executes its
             // own program.
             match output {
@@ -335,10 +287,7 @@ fn other_verbs_are_handed_to_the_python_beside_the_command() {
     interpreter(&directory.path().join("python"));
     let output = start(&["compare", "a b", "c", "--strict"]);
     assert_eq!(output.status.code(), Some(103));
-    assert_eq!(
-        out(&output),
-        "<-P>\n<-m>\n<overside>\n<compare>\n<a b>\n<c>\n<--strict>\n"
-    );
+    assert_eq!(out(&output), "<-P>\n<-m>\n<overside>\n<compare>\n<a b>\n<c>\n<--strict>\n");
 }
 
 #[test]

@@ -26,9 +26,8 @@ fn err(output: &Output) -> String {
 
 fn files(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -44,11 +43,7 @@ fn what_was_compiled_here_is_used() {
         return println!("skipped: there is no DPDK and UCX");
     }
     let place = tempfile::tempdir().unwrap();
-    let done = devices(
-        place.path(),
-        &["--compile", "ucx", "--compile", "dpdk"],
-        &[],
-    );
+    let done = devices(place.path(), &["--compile", "ucx", "--compile", "dpdk"], &[]);
     assert!(done.status.success(), "{}", err(&done));
     assert_contains(err(&done), "compiled for DPDK ");
     assert_contains(err(&done), "compiled for UCX ");
@@ -56,10 +51,7 @@ fn what_was_compiled_here_is_used() {
     assert_eq!(names.len(), 2, "{names:?}");
 
     let listed = devices(place.path(), &[], &[]);
-    assert_contains(
-        String::from_utf8(listed.stdout).unwrap(),
-        "dpdk:compress_zlib: ",
-    );
+    assert_contains(String::from_utf8(listed.stdout).unwrap(), "dpdk:compress_zlib: ");
     // The compiled file is the one that is loaded: if it is not a library, the error names the remedy.
     std::fs::write(place.path().join(&names[0]), "no library").unwrap();
     let listed = devices(place.path(), &[], &[]);
@@ -84,11 +76,7 @@ fn without_the_library_or_a_compiler_it_says_what_to_install() {
         let done = compile(&[("CC", "false")]);
         assert_contains(err(&done), "it does not compile with this UCX");
     }
-    assert_eq!(
-        files(place.path()),
-        [] as [&str; 0],
-        "nothing is left behind"
-    );
+    assert_eq!(files(place.path()), [] as [&str; 0], "nothing is left behind");
     let unknown = devices(place.path(), &["--compile", "doca"], &[]);
     assert_eq!(unknown.status.code(), Some(2));
 }

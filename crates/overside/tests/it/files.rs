@@ -49,9 +49,8 @@ impl Directory {
     /// Returns the names of all files, separated by spaces.
     fn names(&self) -> String {
         let entries = fs::read_dir(self.0.path()).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names.join(" ")
     }

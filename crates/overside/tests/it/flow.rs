@@ -59,9 +59,8 @@ fn report(output: &Output) -> Value {
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -87,10 +86,7 @@ fn rows_go_to_their_partitions_in_order() {
     ];
     let json = report(&run(place, &[&arguments[..], &["--json"]].concat()));
     insta::assert_json_snapshot!(json);
-    assert_eq!(
-        names(&place.join("parts")),
-        ["part-1.csv", "part-2.csv", "part-null.csv"]
-    );
+    assert_eq!(names(&place.join("parts")), ["part-1.csv", "part-2.csv", "part-null.csv"]);
     let part = |name: &str| fs::read_to_string(place.join("parts").join(name)).unwrap();
     assert_eq!(part("part-1.csv"), "id,what\n5,a\n1,d\n");
     assert_eq!(part("part-2.csv"), "id,what\n2,b\n6,e\n2,f\n");
@@ -102,11 +98,7 @@ fn rows_go_to_their_partitions_in_order() {
     let text = out(&run(place, &[&arguments[..], &["--force"]].concat()));
     assert_contains(
         &text,
-        &[
-            "6 rows in 4 partitions (id by bits:2)",
-            "rows without a key: 1",
-            "repack",
-        ],
+        &["6 rows in 4 partitions (id by bits:2)", "rows without a key: 1", "repack"],
     );
 }
 
@@ -148,37 +140,15 @@ fn rows_of_a_partition_are_sorted_if_asked() {
 fn formats_codecs_and_placements_give_the_same_rows() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
-    out(&run(
-        place,
-        &[
-            "generate",
-            "ships",
-            "ships.arrow",
-            "--rows",
-            "5000",
-            "--seed",
-            "3",
-        ],
-    ));
+    out(&run(place, &["generate", "ships", "ships.arrow", "--rows", "5000", "--seed", "3"]));
     let split = |input: &str, more: &[&str], out: &str| {
-        let arguments = [
-            "partition",
-            input,
-            "--key",
-            "MMSI",
-            "--hash",
-            "4",
-            "--json",
-            "--out",
-            out,
-        ];
+        let arguments =
+            ["partition", input, "--key", "MMSI", "--hash", "4", "--json", "--out", out];
         report(&run(place, &[&arguments[..], more].concat()))
     };
     let rows = |report: &Value| {
         let files = report["files"].as_array().unwrap().iter();
-        files
-            .map(|file| file["rows"].as_u64().unwrap())
-            .collect::<Vec<_>>()
+        files.map(|file| file["rows"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     let first = split("ships.arrow", &[], "plain");
     assert_eq!(first["rows"], 5000);
@@ -187,34 +157,19 @@ fn formats_codecs_and_placements_give_the_same_rows() {
         &["--codec", "zstd:3", "--format", "arrow-stream"],
         &["--codec", "zstd", "--format", "parquet"],
         &["--outer", "deflate", "--threads", "1"],
-        &[
-            "--outer",
-            "deflate",
-            "--device",
-            "emulated:bf2",
-            "--placement",
-            "split:50",
-        ],
+        &["--outer", "deflate", "--device", "emulated:bf2", "--placement", "split:50"],
         &["--format", "csv"],
     ];
     for (case, more) in cases.into_iter().enumerate() {
         let parts = format!("parts-{case}");
-        assert_eq!(
-            rows(&split("ships.arrow", more, &parts)),
-            rows(&first),
-            "{more:?}"
-        );
+        assert_eq!(rows(&split("ships.arrow", more, &parts)), rows(&first), "{more:?}");
         // Splitting all parts together by the same key gives the same parts.
-        let inputs: Vec<String> = names(&place.join(&parts))
-            .iter()
-            .map(|name| format!("{parts}/{name}"))
-            .collect();
+        let inputs: Vec<String> =
+            names(&place.join(&parts)).iter().map(|name| format!("{parts}/{name}")).collect();
         let mut arguments: Vec<&str> = vec!["partition"];
         arguments.extend(inputs.iter().map(String::as_str));
         let again = format!("again-{case}");
-        arguments.extend([
-            "--key", "MMSI", "--hash", "4", "--format", "csv", "--out", &again,
-        ]);
+        arguments.extend(["--key", "MMSI", "--hash", "4", "--format", "csv", "--out", &again]);
         out(&run(place, &arguments));
         if case == 0 {
             continue;
@@ -230,50 +185,22 @@ fn formats_codecs_and_placements_give_the_same_rows() {
 fn streams_are_read_from_stdin() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
-    let generate = [
-        "generate",
-        "particles",
-        "p.arrows",
-        "--rows",
-        "300",
-        "--format",
-        "arrow-stream",
-    ];
+    let generate =
+        ["generate", "particles", "p.arrows", "--rows", "300", "--format", "arrow-stream"];
     out(&run(place, &generate));
     let stream = fs::read(place.join("p.arrows")).unwrap();
-    let arguments = [
-        "partition",
-        "-",
-        "--key",
-        "x",
-        "--ranges",
-        "64,128,192",
-        "--out",
-        "parts",
-        "--json",
-    ];
+    let arguments =
+        ["partition", "-", "--key", "x", "--ranges", "64,128,192", "--out", "parts", "--json"];
     let output = run_with(place, &arguments, &stream);
     assert_eq!(report(&output)["rows"], 300);
     // A truncated stream leaves no output.
     let cut = run_with(
         place,
-        &[
-            "partition",
-            "-",
-            "--key",
-            "x",
-            "--ranges",
-            "64",
-            "--out",
-            "cut",
-        ],
+        &["partition", "-", "--key", "x", "--ranges", "64", "--out", "cut"],
         &stream[..stream.len() / 2],
     );
     assert_contains(&err(&cut), &["overside flow partition: stdin: "]);
-    assert_eq!(
-        (cut.status.code(), names(&place.join("cut")).len()),
-        (Some(2), 0)
-    );
+    assert_eq!((cut.status.code(), names(&place.join("cut")).len()), (Some(2), 0));
 }
 
 #[test]
@@ -281,17 +208,7 @@ fn a_killed_run_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     let mut child = Command::new(COMMAND)
-        .args([
-            "flow",
-            "partition",
-            "-",
-            "--key",
-            "n",
-            "--bits",
-            "1",
-            "--out",
-            "parts",
-        ])
+        .args(["flow", "partition", "-", "--key", "n", "--bits", "1", "--out", "parts"])
         .current_dir(place)
         .stdin(Stdio::piped())
         .spawn()
@@ -311,43 +228,15 @@ fn a_sample_is_enlarged() {
     let place = directory.path();
     out(&run(
         place,
-        &[
-            "generate",
-            "ships",
-            "sample.parquet",
-            "--rows",
-            "1000",
-            "--format",
-            "parquet",
-        ],
+        &["generate", "ships", "sample.parquet", "--rows", "1000", "--format", "parquet"],
     ));
     let roles = ["--id", "MMSI", "--time", "BaseDateTime"];
     let enlarge = ["enlarge", "sample.parquet", "more.arrow", "--rows", "2500"];
     out(&run(place, &[&enlarge[..], &roles].concat()));
-    let count = [
-        "partition",
-        "more.arrow",
-        "--key",
-        "MMSI",
-        "--bits",
-        "1",
-        "--out",
-        "parts",
-        "--json",
-    ];
+    let count =
+        ["partition", "more.arrow", "--key", "MMSI", "--bits", "1", "--out", "parts", "--json"];
     assert_eq!(report(&run(place, &count))["rows"], 2500);
-    let wrong = run(
-        place,
-        &[
-            "enlarge",
-            "sample.parquet",
-            "x",
-            "--rows",
-            "1",
-            "--id",
-            "LAT",
-        ],
-    );
+    let wrong = run(place, &["enlarge", "sample.parquet", "x", "--rows", "1", "--id", "LAT"]);
     assert_contains(&err(&wrong), &["sample.parquet: ", "\"LAT\"", "Float64"]);
     assert!(!place.join("x").exists());
 }
@@ -365,10 +254,7 @@ fn what_cannot_be_done_is_said() {
     };
     let partition =
         |more: &[&'static str]| [&["partition", "rows.csv", "--out", "p"][..], more].concat();
-    refused(
-        &partition(&["--key", "id"]),
-        &["--bits", "--hash", "--ranges"],
-    );
+    refused(&partition(&["--key", "id"]), &["--bits", "--hash", "--ranges"]);
     refused(
         &partition(&["--key", "ids", "--bits", "2"]),
         &["no column \"ids\"", "mean \"id\"?", "id, what"],
@@ -379,10 +265,7 @@ fn what_cannot_be_done_is_said() {
         &by_hash(&["--sort", "what dsc"]),
         &["\"dsc\" is no order of column \"what\"", "asc or desc"],
     );
-    refused(
-        &by_hash(&["--sort", "id,,what"]),
-        &["name of a column is missing"],
-    );
+    refused(&by_hash(&["--sort", "id,,what"]), &["name of a column is missing"]);
     refused(
         &partition(&["--key", "id", "--ranges", "1,x"]),
         &["bound \"x\" is no Int64", "ascending"],
@@ -403,78 +286,31 @@ fn what_cannot_be_done_is_said() {
     fs::write(place.join("noise"), [0xff, 0xfe, 7, 200, 3]).unwrap();
     for (table, words) in [
         ("empty", ["empty: the file is empty", ""]),
-        (
-            "header.csv",
-            ["header.csv: column \"id\" ", "tables without rows"],
-        ),
-        (
-            "twice.csv",
-            [
-                "twice.csv: 2 columns are called \"id\"",
-                "rename all but one",
-            ],
-        ),
+        ("header.csv", ["header.csv: column \"id\" ", "tables without rows"]),
+        ("twice.csv", ["twice.csv: 2 columns are called \"id\"", "rename all but one"]),
         ("cut.parquet", ["cut.parquet: ", "written to its end?"]),
-        (
-            "noise",
-            ["noise: neither Arrow IPC nor Parquet, nor CSV", "UTF-8"],
-        ),
+        ("noise", ["noise: neither Arrow IPC nor Parquet, nor CSV", "UTF-8"]),
     ] {
-        let words_of = [
-            "partition",
-            table,
-            "--out",
-            "p",
-            "--key",
-            "id",
-            "--bits",
-            "1",
-        ];
+        let words_of = ["partition", table, "--out", "p", "--key", "id", "--bits", "1"];
         refused(&words_of, &words);
     }
-    refused(
-        &["suggest-key", "header.csv"],
-        &["header.csv: the table has no rows"],
-    );
-    let onto_a_file = [
-        "partition",
-        "rows.csv",
-        "--out",
-        "rows.csv",
-        "--key",
-        "id",
-        "--bits",
-        "1",
-    ];
+    refused(&["suggest-key", "header.csv"], &["header.csv: the table has no rows"]);
+    let onto_a_file = ["partition", "rows.csv", "--out", "rows.csv", "--key", "id", "--bits", "1"];
     refused(&onto_a_file, &["rows.csv: a file; name a directory"]);
-    refused(
-        &partition(&["--key", "what", "--bits", "2"]),
-        &["what", "Utf8", "hash"],
-    );
+    refused(&partition(&["--key", "what", "--bits", "2"]), &["what", "Utf8", "hash"]);
     refused(&partition(&["--key", "id", "--bits", "30"]), &["1024"]);
     refused(&partition(&["--key", "id", "--hash", "x"]), &["no number"]);
     refused(
-        &partition(&[
-            "--key", "id", "--hash", "2", "--format", "csv", "--codec", "lz4",
-        ]),
+        &partition(&["--key", "id", "--hash", "2", "--format", "csv", "--codec", "lz4"]),
         &["csv"],
     );
-    refused(
-        &partition(&["--key", "id", "--hash", "2", "--codec", "gzip"]),
-        &["none, lz4, zstd"],
-    );
+    refused(&partition(&["--key", "id", "--hash", "2", "--codec", "gzip"]), &["none, lz4, zstd"]);
     let refused = |line: &str, words: &[&str]| refused(&line.split(' ').collect::<Vec<_>>(), words);
     refused(
         "partition rows.csv other.csv --out q --key id --hash 2",
-        &[
-            "other.csv",
-            "no column \"id\", there is no column \"what\", column \"a\" is new",
-        ],
+        &["other.csv", "no column \"id\", there is no column \"what\", column \"a\" is new"],
     );
-    refused(
-        "partition absent --out p --key id --hash 2",
-        &["absent", "No such file"],
-    );
+    refused("partition absent --out p --key id --hash 2", &["absent", "No such file"]);
     refused("generate planes x", &["particles, ships"]);
     // Object stores, of which a local directory would be made.
     for arguments in [
@@ -511,12 +347,7 @@ fn rows_are_filtered_and_columns_computed() {
         ];
         run(place, &[&words[..], more].concat())
     };
-    let sql = [
-        "--filter",
-        "id > 1 AND what <> 'e'",
-        "--select",
-        "id, id * 2 AS twice",
-    ];
+    let sql = ["--filter", "id > 1 AND what <> 'e'", "--select", "id, id * 2 AS twice"];
     out(&partition(&sql));
     let mut rows: Vec<String> = Vec::new();
     for name in names(&place.join("parts")) {
@@ -552,24 +383,11 @@ fn a_key_is_suggested_that_divides_evenly() {
         text.starts_with("--key id --bits 3..6: the largest of 8 partitions has 1.00 times"),
         "{text}"
     );
-    let json = run(
-        place,
-        &[
-            "suggest-key",
-            "rows.csv",
-            "-n",
-            "8",
-            "--key",
-            "kind",
-            "--json",
-        ],
-    );
+    let json = run(place, &["suggest-key", "rows.csv", "-n", "8", "--key", "kind", "--json"]);
     let json: Value = serde_json::from_str(&out(&json)).unwrap();
     let candidates = json["candidates"].as_array().unwrap();
     assert!(
-        candidates
-            .iter()
-            .all(|one| one["key"] == "kind" && one["imbalance"].as_f64() > Some(2.0))
+        candidates.iter().all(|one| one["key"] == "kind" && one["imbalance"].as_f64() > Some(2.0))
     );
     let wrong = run(place, &["suggest-key", "rows.csv", "-n", "1"]);
     assert_contains(&err(&wrong), &["rows.csv: ", "between 2 and 1024"]);
@@ -581,10 +399,7 @@ fn a_key_is_suggested_that_divides_evenly() {
 fn stages_are_measured_and_verified() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
-    let made = run(
-        place,
-        &["generate", "particles", "p.arrow", "--rows", "20000"],
-    );
+    let made = run(place, &["generate", "particles", "p.arrow", "--rows", "20000"]);
     out(&made);
     let bench = ["bench", "p.arrow", "--passes", "2", "-p", "2"];
     let words = ["--key", "id", "--hash", "3", "--codec", "zstd"];
@@ -596,26 +411,12 @@ fn stages_are_measured_and_verified() {
     assert_eq!(report["table_bytes"], 20_000 * 80);
     assert_eq!(report["passes"].as_array().unwrap().len(), 2);
     let rows = report["parts"].as_array().unwrap().iter();
-    assert_eq!(
-        rows.map(|part| part["rows"].as_u64().unwrap()).sum::<u64>(),
-        20_000
-    );
+    assert_eq!(rows.map(|part| part["rows"].as_u64().unwrap()).sum::<u64>(), 20_000);
     for (words, code, message) in [
         (&["--bits", "2"][..], 2, "--key"),
         (&["--key", "id"], 2, "--bits"),
         (&["--key", "x", "--bits", "2"], 2, "\"x\""),
-        (
-            &[
-                "--codec",
-                "zstd",
-                "--device",
-                "emulated:bf3",
-                "--placement",
-                "device",
-            ],
-            3,
-            "no job",
-        ),
+        (&["--codec", "zstd", "--device", "emulated:bf3", "--placement", "device"], 3, "no job"),
     ] {
         let output = run(place, &[&["bench", "p.arrow"][..], words].concat());
         assert_eq!(output.status.code(), Some(code), "{words:?}");

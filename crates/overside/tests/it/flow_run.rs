@@ -17,11 +17,7 @@ fn command(directory: &Path) -> Command {
 }
 
 fn flow(directory: &Path, arguments: &[&str]) -> Output {
-    command(directory)
-        .arg("flow")
-        .args(arguments)
-        .output()
-        .unwrap()
+    command(directory).arg("flow").args(arguments).output().unwrap()
 }
 
 /// Returns the stdout of a command, which must have succeeded without a message on stderr.
@@ -47,15 +43,7 @@ fn pipeline(directory: &Path, name: &str, rest: &str) {
 }
 
 fn made(directory: &Path) {
-    let table = [
-        "generate",
-        "ships",
-        "ships.arrow",
-        "--rows",
-        "200000",
-        "--seed",
-        "3",
-    ];
+    let table = ["generate", "ships", "ships.arrow", "--rows", "200000", "--seed", "3"];
     out(&flow(directory, &table));
 }
 
@@ -81,10 +69,7 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
             "expected",
         ],
     ));
-    for (number, placement) in ["host", "dpu0", "split:40", "adaptive"]
-        .into_iter()
-        .enumerate()
-    {
+    for (number, placement) in ["host", "dpu0", "split:40", "adaptive"].into_iter().enumerate() {
         let node = if number > 1 { "node = \"dpu0\"\n" } else { "" };
         let stage = |text: &str| format!("[[stages]]\n{text}\nplacement = \"{placement}\"\n{node}");
         let filter = stage("filter = \"SOG > 5\"");
@@ -92,27 +77,16 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
         let outputs = "[outputs.some]\nto = \"some\"\nformat = \"csv\"\npartitions = \"0,null\"\n\
                        [outputs.all]\nto = \"all\"\nformat = \"csv\"\n";
         let input = "[input]\nfiles = [\"ships.arrow\"]\nrows = 10000\n";
-        pipeline(
-            place,
-            "p.toml",
-            &format!("{input}{filter}{partition}{outputs}"),
-        );
+        pipeline(place, "p.toml", &format!("{input}{filter}{partition}{outputs}"));
         let report = out(&flow(place, &["run", "p.toml", "--json", "--force"]));
         let report: Value = serde_json::from_str(&report).unwrap();
-        assert_eq!(
-            (&report["schema"], &report["batches"]),
-            (&"flow-run/1".into(), &20.into())
-        );
+        assert_eq!((&report["schema"], &report["batches"]), (&"flow-run/1".into(), &20.into()));
         let is_host = placement == "host";
         let provenance = if is_host { "measured" } else { "emulated" };
         assert_eq!(report["provenance"], provenance, "{report}");
         for stage in report["stages"].as_array().unwrap() {
             let node = stage["node"]["batches"].as_u64().unwrap_or(0);
-            assert_eq!(
-                stage["host"]["batches"].as_u64().unwrap() + node,
-                20,
-                "{stage}"
-            );
+            assert_eq!(stage["host"]["batches"].as_u64().unwrap() + node, 20, "{stage}");
             assert!(stage["busy_ns"].as_u64().unwrap() > 0);
             assert_eq!(node == 0, is_host, "{stage}");
         }
@@ -136,20 +110,12 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
             };
             let expected = read("expected");
             assert!(read("all") == expected, "{placement}, partition {part}");
-            assert_eq!(
-                place.join(format!("some/part-{part}.csv")).exists(),
-                part == 0
-            );
+            assert_eq!(place.join(format!("some/part-{part}.csv")).exists(), part == 0);
         }
         let text = out(&flow(place, &["run", "p.toml", "--force", "-p", "1"]));
-        for part in [
-            "of 200,000 rows in",
-            "unpack",
-            "filter",
-            "repack",
-            "queue delay",
-            "part-0.csv",
-        ] {
+        for part in
+            ["of 200,000 rows in", "unpack", "filter", "repack", "queue delay", "part-0.csv"]
+        {
             overside_testkit::assert_contains(&text, part);
         }
         assert_eq!(text.contains("say nothing about a DPU"), !is_host, "{text}");
@@ -194,11 +160,7 @@ fn a_device_packs_and_unpacks_and_the_report_says_so() {
     let read = |folder: &str| fs::read_to_string(place.join(folder).join("part.csv")).unwrap();
     assert!(read("csv") == read("expected"));
     // Missing files are reported before anything runs.
-    pipeline(
-        place,
-        "none.toml",
-        &format!("[unpack]\n{}{plain}", device.replace("bf2", "bf9")),
-    );
+    pipeline(place, "none.toml", &format!("[unpack]\n{}{plain}", device.replace("bf2", "bf9")));
     let message = refusal(&flow(place, &["run", "none.toml", "ships.arrow"]));
     overside_testkit::assert_contains(&message, "stage \"unpack\"");
     overside_testkit::assert_contains(&message, "bf9");
@@ -209,10 +171,8 @@ fn a_device_packs_and_unpacks_and_the_report_says_so() {
 fn a_pipelines_node_packs_and_unpacks_by_its_agent() {
     let user = User::new();
     let place = user.path("");
-    let agent = Running::start(
-        &user,
-        &["--insecure", "--device", "emulated:bf2", "--device", "cpu"],
-    );
+    let agent =
+        Running::start(&user, &["--insecure", "--device", "emulated:bf2", "--device", "cpu"]);
     user.done(&["agents", "add", "dpu0", &agent.address]);
     made(&place);
     let node = "[nodes.dpu0]\naddress = \"grpc://127.0.0.1:1\"\n";
@@ -226,23 +186,15 @@ fn a_pipelines_node_packs_and_unpacks_by_its_agent() {
     let jobs = |stage: &Value, device: &str| {
         let devices = stage["devices"].as_array().unwrap();
         let of_device = devices.iter().find(|one| one["device"] == device);
-        of_device.unwrap_or_else(|| panic!("{stage}"))["jobs"]
-            .as_u64()
-            .unwrap()
+        of_device.unwrap_or_else(|| panic!("{stage}"))["jobs"].as_u64().unwrap()
     };
     write("plain.toml", "[outputs.all]\nto = \"expected\"\n");
     run(&["plain.toml", "ships.arrow"]);
     let packed = "[outputs.all]\nto = \"packed\"\nouter = \"deflate\"\n";
     let unpacked = "[outputs.all]\nto = \"unpacked\"\n";
     for (codec, device) in [
-        (
-            "placement = \"dpu0\"\ndevice = \"emulated:bf2\"\n",
-            "dpu0/emulated:bf2",
-        ),
-        (
-            "placement = \"device\"\ndevice = \"dpu0/emulated:bf2\"\n",
-            "dpu0/emulated:bf2",
-        ),
+        ("placement = \"dpu0\"\ndevice = \"emulated:bf2\"\n", "dpu0/emulated:bf2"),
+        ("placement = \"device\"\ndevice = \"dpu0/emulated:bf2\"\n", "dpu0/emulated:bf2"),
         (
             "placement = \"split:50\"\nnode = \"dpu0\"\ndevice = \"emulated:bf2\"\n",
             "dpu0/emulated:bf2",
@@ -279,10 +231,7 @@ fn one_table_without_partitions_has_one_file() {
     );
     let text = out(&flow(place, &["run", "p.toml", "a.csv", "b.csv"]));
     overside_testkit::assert_contains(&text, "3 of 3 rows");
-    assert_eq!(
-        fs::read_to_string(place.join("out/part.csv")).unwrap(),
-        "what\na\nb\nc\n"
-    );
+    assert_eq!(fs::read_to_string(place.join("out/part.csv")).unwrap(), "what\na\nb\nc\n");
     // Existing output is not replaced without the option.
     let again = refusal(&flow(place, &["run", "p.toml", "a.csv"]));
     overside_testkit::assert_contains(&again, "out/part.csv exists; --force replaces it");
@@ -309,18 +258,11 @@ fn an_output_is_a_tree_that_each_run_adds_to() {
     pipeline(place, "p.toml", &text(""));
     let report: Value =
         serde_json::from_str(&out(&flow(place, &["run", "p.toml", "--json"]))).unwrap();
-    let rows: u64 = report["files"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|file| file["rows"].as_u64().unwrap())
-        .sum();
+    let rows: u64 =
+        report["files"].as_array().unwrap().iter().map(|file| file["rows"].as_u64().unwrap()).sum();
     assert_eq!(rows, 200_000, "{report}");
     let query = |select: &str| {
-        out(&flow(
-            place,
-            &["tree", "query", "tracks", "others", "--select", select],
-        ))
+        out(&flow(place, &["tree", "query", "tracks", "others", "--select", select]))
     };
     let all = "[[stages]]\nselect = \"MMSI, BaseDateTime\"\n[outputs.all]\nto = \"all\"\nformat = \"csv\"\n";
     pipeline(place, "all.toml", all);
@@ -353,15 +295,8 @@ fn an_output_is_a_tree_that_each_run_adds_to() {
     let others: Value = serde_json::from_str(&others).unwrap();
     assert_eq!(others["levels"].as_array().unwrap().len(), 2, "{others}");
     // Missing columns are reported before anything runs.
-    pipeline(
-        place,
-        "wrong.toml",
-        &text("").replace("BaseDateTime", "clock"),
-    );
-    let wrong = refusal(&flow(
-        place,
-        &["run", "wrong.toml", "ships.arrow", "--check"],
-    ));
+    pipeline(place, "wrong.toml", &text("").replace("BaseDateTime", "clock"));
+    let wrong = refusal(&flow(place, &["run", "wrong.toml", "ships.arrow", "--check"]));
     overside_testkit::assert_contains(&wrong, "output \"others\": ");
     overside_testkit::assert_contains(&wrong, "clock");
 }
@@ -385,16 +320,8 @@ fn what_cannot_run_says_why_and_leaves_nothing() {
             "a.csv: stage \"filter\": ",
         ),
         (outputs.into(), "none.csv", "none.csv: No such file"),
-        (
-            "[outputs.all]\nto = \"a.csv\"\n".into(),
-            "a.csv",
-            "a.csv: a file; name a directory",
-        ),
-        (
-            String::new(),
-            "a.csv",
-            "outputs: there is none; add [outputs.NAME]",
-        ),
+        ("[outputs.all]\nto = \"a.csv\"\n".into(), "a.csv", "a.csv: a file; name a directory"),
+        (String::new(), "a.csv", "outputs: there is none; add [outputs.NAME]"),
         (
             outputs.into(),
             "other.csv",
@@ -405,29 +332,18 @@ fn what_cannot_run_says_why_and_leaves_nothing() {
             "a.csv",
             "stage \"select\"",
         ),
-        (
-            "[outputs.all]\nto = \"subscribers\"\n".into(),
-            "a.csv",
-            "only `overside flow serve`",
-        ),
+        ("[outputs.all]\nto = \"subscribers\"\n".into(), "a.csv", "only `overside flow serve`"),
     ];
     for (rest, table, expected) in cases {
         pipeline(place, "p.toml", &rest);
-        let tables = if table == "other.csv" {
-            vec!["a.csv", table]
-        } else {
-            vec![table]
-        };
+        let tables = if table == "other.csv" { vec!["a.csv", table] } else { vec![table] };
         let message = refusal(&flow(place, &[&["run", "p.toml"], &tables[..]].concat()));
         overside_testkit::assert_contains(&message, expected);
         let left = fs::read_dir(place.join("out")).map_or(0, Iterator::count);
         assert_eq!(left, 0, "{expected}");
     }
     pipeline(place, "p.toml", outputs);
-    assert_eq!(
-        out(&flow(place, &["run", "p.toml", "--check", "a.csv"])),
-        "OK\n"
-    );
+    assert_eq!(out(&flow(place, &["run", "p.toml", "--check", "a.csv"])), "OK\n");
     overside_testkit::assert_contains(refusal(&flow(place, &["run", "p.toml"])), "no table");
 }
 
@@ -440,11 +356,7 @@ fn a_file_that_cannot_grow_fails_the_run_by_name() {
     pipeline(place, "p.toml", rest);
     // Like a full disk: writes beyond the limit fail, here with an error instead of a signal.
     let script = format!("trap '' XFSZ; ulimit -f 500; exec {COMMAND} flow run p.toml ships.arrow");
-    let output = Command::new("sh")
-        .args(["-c", &script])
-        .current_dir(place)
-        .output()
-        .unwrap();
+    let output = Command::new("sh").args(["-c", &script]).current_dir(place).output().unwrap();
     let message = refusal(&output);
     overside_testkit::assert_contains(&message, "out/part-");
     overside_testkit::assert_contains(&message, "File too large");

@@ -124,16 +124,10 @@ pub(crate) fn refused(user: &User, arguments: &[&str]) -> String {
 fn clients_store_and_read_and_a_signal_ends_it_in_order() {
     let user = User::new();
     for signal in ["-TERM", "-INT"] {
-        let mut serving = Serving::start(
-            &user,
-            &["--listen", "127.0.0.1:0", "--unix", "socket", "--core", "0"],
-        );
+        let mut serving =
+            Serving::start(&user, &["--listen", "127.0.0.1:0", "--unix", "socket", "--core", "0"]);
         let mut stream = serving.connect();
-        ask(
-            &stream,
-            "SET key value\r\nGET key\r\n",
-            "+OK\r\n$5\r\nvalue\r\n",
-        );
+        ask(&stream, "SET key value\r\nGET key\r\n", "+OK\r\n$5\r\nvalue\r\n");
         let unix = UnixStream::connect(user.path("socket")).unwrap();
         ask(&unix, "GET key\r\n", "$5\r\nvalue\r\n");
         stream.write_all(b"GET key\r\n").unwrap();
@@ -150,19 +144,10 @@ fn nobody_is_admitted_by_mistake() {
     let user = User::new();
     let tls = "--tls-listen 192.0.2.1:7000";
     for (arguments, says) in [
-        (
-            "--listen 0.0.0.0",
-            &["other machines can reach 0.0.0.0:6379"][..],
-        ),
-        (
-            &format!("{tls} --tls-keys keys"),
-            &["--tls-clients required"],
-        ),
+        ("--listen 0.0.0.0", &["other machines can reach 0.0.0.0:6379"][..]),
+        (&format!("{tls} --tls-keys keys"), &["--tls-clients required"]),
         (tls, &["--tls-keys"]),
-        (
-            "--memcached 0.0.0.0",
-            &["other machines can reach 0.0.0.0:11211", "has no password"],
-        ),
+        ("--memcached 0.0.0.0", &["other machines can reach 0.0.0.0:11211", "has no password"]),
         (
             "--datagram 192.0.2.1:7000",
             &[
@@ -188,16 +173,8 @@ fn nobody_is_admitted_by_mistake() {
     set_mode(0o600);
     let serving = Serving::start(&user, &arguments);
     let commands = "GET key\r\nAUTH wrong\r\n";
-    ask(
-        serving.connect(),
-        commands,
-        "-NOAUTH Authentication required.\r\n-WRONGPASS ",
-    );
-    ask(
-        serving.connect(),
-        "AUTH secret\r\nGET key\r\n",
-        "+OK\r\n$-1\r\n",
-    );
+    ask(serving.connect(), commands, "-NOAUTH Authentication required.\r\n-WRONGPASS ");
+    ask(serving.connect(), "AUTH secret\r\nGET key\r\n", "+OK\r\n$-1\r\n");
 }
 
 #[test]
@@ -207,10 +184,7 @@ fn on_this_machine_no_password_is_needed() {
     ask(serving.connect(), "SET key value\r\n", "+OK\r\n");
     for (arguments, address) in [
         (&["--dry-run"][..], "listens at: 127.0.0.1:6379\n"),
-        (
-            &["--dry-run", "--memcached", "::1"],
-            "listens at: [::1]:11211 (memcached)\n",
-        ),
+        (&["--dry-run", "--memcached", "::1"], "listens at: [::1]:11211 (memcached)\n"),
         (
             &["--dry-run", "--datagram", "127.0.0.1", "--rx-queue", "128"],
             "listens at: 127.0.0.1:6379 (datagrams)\n",
@@ -326,10 +300,7 @@ fn a_damaged_directory_is_named_with_a_remedy() {
     // A dry run does not access the directory.
     let plan = run(&user, &[&arguments[..], &["--dry-run"]].concat());
     assert!(plan.status.success());
-    assert_contains(
-        String::from_utf8(plan.stdout).unwrap(),
-        "keeps everything in: state",
-    );
+    assert_contains(String::from_utf8(plan.stdout).unwrap(), "keeps everything in: state");
     let output = run(&user, &arguments);
     assert_eq!(output.status.code(), Some(3));
     assert_contains(err(&output), "snapshot-0000000001 is damaged");
@@ -344,9 +315,7 @@ fn a_damaged_directory_is_named_with_a_remedy() {
 /// Returns the output of `redis-cli PING` over TLS; `None` if redis-cli is not installed.
 pub(crate) fn redis_cli(directory: &Path, port: &str, certificate: bool) -> Option<String> {
     let mut command = Command::new("redis-cli");
-    command
-        .current_dir(directory)
-        .args(["--tls", "--cacert", "ca.pem", "-p", port]);
+    command.current_dir(directory).args(["--tls", "--cacert", "ca.pem", "-p", port]);
     if certificate {
         command.args(["--cert", "host.pem", "--key", "host.key"]);
     }

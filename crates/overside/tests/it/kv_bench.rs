@@ -57,10 +57,7 @@ fn several_machines_load_one_server_with_requests_of_their_own() {
     for from in ["one", "one,two", "local,two"] {
         // Each generator only reads keys that it inserted itself, so all are found.
         let found = bench(&user, &server, &format!("--from {from} --workload d"));
-        assert_eq!(
-            found["from"].as_array().unwrap().len(),
-            from.split(',').count()
-        );
+        assert_eq!(found["from"].as_array().unwrap().len(), from.split(',').count());
         assert!(found["loaded_per_s"].as_f64().unwrap() > 0.0);
         let point = &found["points"][0];
         assert!(point["hits"].as_u64().unwrap() > 0, "{from}");
@@ -70,41 +67,26 @@ fn several_machines_load_one_server_with_requests_of_their_own() {
     let open = bench(&user, &server, "--from one,two --rate 2000");
     assert_eq!(open["points"][0]["mode"]["rate_per_s"], 2000.0);
     let requests = open["points"][0]["windows"].as_array().unwrap().iter();
-    let requests: u64 = requests
-        .map(|window| window["requests"].as_u64().unwrap())
-        .sum();
-    assert!(
-        (200..800).contains(&requests),
-        "{requests} in 0.2 s at 2000 a second"
-    );
+    let requests: u64 = requests.map(|window| window["requests"].as_u64().unwrap()).sum();
+    assert!((200..800).contains(&requests), "{requests} in 0.2 s at 2000 a second");
 }
 
 #[test]
 fn connections_are_dealt_out_among_the_endpoints_of_a_server() {
     let user = User::new();
     let serving = Serving::start(&user, &words("--listen 127.0.0.1:0 --listen 127.0.0.1:0"));
-    let servers = serving
-        .endpoints("listen")
-        .map(|address| format!("redis://{address}"));
+    let servers = serving.endpoints("listen").map(|address| format!("redis://{address}"));
     let found = bench(&user, &servers[0], &servers[1]);
     let point = &found["points"][0];
     let counts: Vec<u64> = (point["requests_by_endpoint"].as_array().unwrap().iter())
         .map(|count| count.as_u64().unwrap())
         .collect();
     let windows = point["windows"].as_array().unwrap().iter();
-    let requests: u64 = windows
-        .map(|window| window["requests"].as_u64().unwrap())
-        .sum();
-    assert!(
-        counts.len() == 2 && counts.iter().all(|count| *count > 0),
-        "{found}"
-    );
+    let requests: u64 = windows.map(|window| window["requests"].as_u64().unwrap()).sum();
+    assert!(counts.len() == 2 && counts.iter().all(|count| *count > 0), "{found}");
     assert_eq!(counts.iter().sum::<u64>(), requests);
     let other = ["kv", "bench", &servers[0], "memcached://127.0.0.1:1"];
-    assert_contains(
-        user.fails(2, &other),
-        "all endpoints of a server speak the same",
-    );
+    assert_contains(user.fails(2, &other), "all endpoints of a server speak the same");
 }
 
 #[test]
@@ -135,10 +117,7 @@ fn a_client_of_request_regions_that_is_killed_harms_no_other() {
     let _again = Serving::start(&user, &listen);
     bench(&user, "herd:herd", "");
     let open = ["kv", "serve", "--herd", "127.0.0.1:0"];
-    assert_contains(
-        user.fails(2, &open),
-        "a password is required: --password-file",
-    );
+    assert_contains(user.fails(2, &open), "a password is required: --password-file");
 }
 
 #[test]
@@ -148,34 +127,14 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     const HUGE: &str = "-P 4096 -c 20000 --value-size 64MiB";
     for (code, arguments, reason) in [
         // Nobody listens there.
-        (
-            2,
-            "redis://127.0.0.1:1 --rate 1000,0",
-            "the rate must be 1 request a second or more",
-        ),
-        (
-            2,
-            "redis://127.0.0.1:1 --seconds 0",
-            "the time that counts must be longer than 0",
-        ),
+        (2, "redis://127.0.0.1:1 --rate 1000,0", "the rate must be 1 request a second or more"),
+        (2, "redis://127.0.0.1:1 --seconds 0", "the time that counts must be longer than 0"),
         (2, "--from who", "overside agents add who"),
         (2, "--from local,local", "local is named twice"),
         // What an agent finds wrong is told here.
-        (
-            3,
-            "redis://127.0.0.1:1 --from one",
-            "one: 127.0.0.1:1: Connection refused",
-        ),
-        (
-            3,
-            "redis:/tmp/socket --from one",
-            "a Unix socket is reached from its own machine",
-        ),
-        (
-            3,
-            &format!("redis://127.0.0.1:1 --from one {HUGE}"),
-            "the agent has no memory for it",
-        ),
+        (3, "redis://127.0.0.1:1 --from one", "one: 127.0.0.1:1: Connection refused"),
+        (3, "redis:/tmp/socket --from one", "a Unix socket is reached from its own machine"),
+        (3, &format!("redis://127.0.0.1:1 --from one {HUGE}"), "the agent has no memory for it"),
     ] {
         let asked = format!("kv bench {arguments}");
         assert_contains(user.fails(code, &words(&asked)), reason);

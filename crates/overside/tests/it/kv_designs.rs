@@ -45,8 +45,7 @@ fn start(user: &User, design: &str, options: &str) -> Serving {
 fn endpoints(serving: &Serving) -> Vec<String> {
     let listed = |kind| serving.said[kind].as_array().into_iter().flatten();
     let all = listed("listen").chain(listed("dpu_listen"));
-    all.map(|address| address.as_str().unwrap().to_owned())
-        .collect()
+    all.map(|address| address.as_str().unwrap().to_owned()).collect()
 }
 
 fn connect(address: &str) -> TcpStream {
@@ -65,9 +64,7 @@ fn talk(address: &str, commands: &str) -> String {
 }
 
 fn value_of<'t>(info: &'t str, field: &str) -> &'t str {
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("no {field} in {info}"))
 }
 
@@ -103,16 +100,12 @@ fn serves_all_keys(user: &User, design: &str, options: &str) {
     let has_both = ["dual", "shrd"].contains(&design);
     assert_eq!(endpoints.len(), if has_both { 2 } else { 1 }, "{design}");
     for (number, writer) in endpoints.iter().enumerate() {
-        let sets: String = (0..40)
-            .map(|key| format!("SET {number}:{key} {key}\r\n"))
-            .collect();
+        let sets: String = (0..40).map(|key| format!("SET {number}:{key} {key}\r\n")).collect();
         ask(connect(writer), &sets, &"+OK\r\n".repeat(40));
         let set = format!("*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$200000\r\n{long}\r\n");
         ask(connect(writer), &set, "+OK\r\n");
         for reader in &endpoints {
-            let gets: String = (0..40)
-                .map(|key| format!("GET {number}:{key}\r\n"))
-                .collect();
+            let gets: String = (0..40).map(|key| format!("GET {number}:{key}\r\n")).collect();
             let values: String = (0..40)
                 .map(|key: u32| format!("${}\r\n{key}\r\n", key.to_string().len()))
                 .collect();
@@ -131,10 +124,7 @@ fn serves_all_keys(user: &User, design: &str, options: &str) {
         let said = talk(endpoint, "DBSIZE\r\nINFO\r\nQUIT\r\n");
         assert_eq!(value_of(&said, "design"), design);
         let keys = 40 * endpoints.len() + 1;
-        assert!(
-            said.starts_with(&format!(":{keys}\r\n")),
-            "{design}: {said}"
-        );
+        assert!(said.starts_with(&format!(":{keys}\r\n")), "{design}: {said}");
     }
     assert_eq!(serving.end("-TERM"), Some(0), "{design}");
 }
@@ -146,11 +136,7 @@ fn requests_of_all_cores_of_a_dpu_are_counted_and_share_writes() {
     let serving = start(&user, "sav", "--dpu-cores 3");
     let endpoint = &endpoints(&serving)[0];
     for _ in 0..12 {
-        ask(
-            connect(endpoint),
-            &"SET key value\r\n".repeat(50),
-            &"+OK\r\n".repeat(50),
-        );
+        ask(connect(endpoint), &"SET key value\r\n".repeat(50), &"+OK\r\n".repeat(50));
     }
     let said = talk(endpoint, "INFO\r\nQUIT\r\n");
     assert_eq!(value_of(&said, "offload_requests"), "600");
@@ -347,11 +333,7 @@ fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
     }
     let _agent = agent_with(&user, "--kv-dir kept");
     let serving = start(&user, "proc", "--dir state");
-    ask(
-        connect(&endpoints(&serving)[0]),
-        "SET key value\r\n",
-        "+OK\r\n",
-    );
+    ask(connect(&endpoints(&serving)[0]), "SET key value\r\n", "+OK\r\n");
     // One server at a time.
     assert_contains(refused(&durable), "is in use by another server");
     drop(serving);
@@ -371,20 +353,12 @@ fn what_a_client_saves_is_there_after_everything_was_killed() {
         let endpoint = endpoints(&serving).pop().unwrap();
         let sets: String = (0..40).map(|key| format!("SET {key} {key}\r\n")).collect();
         ask(connect(&endpoint), &sets, &"+OK\r\n".repeat(40));
-        assert_eq!(
-            talk(&endpoint, "SAVE\r\nQUIT\r\n"),
-            "+OK\r\n+OK\r\n",
-            "{design}"
-        );
+        assert_eq!(talk(&endpoint, "SAVE\r\nQUIT\r\n"), "+OK\r\n+OK\r\n", "{design}");
         let said = talk(&endpoint, "LASTSAVE\r\nINFO persistence\r\nQUIT\r\n");
         let saved_s: u64 = said[1..].lines().next().unwrap().parse().unwrap();
         assert!(saved_s > 1_700_000_000, "{design}: {saved_s}");
         assert_eq!(value_of(&said, "rdb_last_bgsave_status"), "ok", "{design}");
-        assert_eq!(
-            value_of(&said, "rdb_changes_since_last_save"),
-            "0",
-            "{design}"
-        );
+        assert_eq!(value_of(&said, "rdb_changes_since_last_save"), "0", "{design}");
         ask(connect(&endpoint), "SET late x\r\n", "+OK\r\n");
         assert_eq!(serving.end("-KILL"), None);
         drop(running);
@@ -458,11 +432,7 @@ fn a_server_ends_with_the_keys_that_the_agent_had() {
     for (design, options) in [DESIGNS[3], DESIGNS[5], DESIGNS[7]] {
         let running = agent(&user, "127.0.0.1:0");
         let mut serving = start(&user, design, options);
-        ask(
-            connect(&endpoints(&serving)[0]),
-            "SET key value\r\n",
-            "+OK\r\n",
-        );
+        ask(connect(&endpoints(&serving)[0]), "SET key value\r\n", "+OK\r\n");
         drop(running);
         assert_eq!(serving.wait(), Some(3), "{design}");
         assert_contains(serving.errors(), "and with it the keys that it had");
@@ -474,9 +444,7 @@ fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
     let user = User::new();
     let _agent = agent(&user, "127.0.0.1:0");
     let mut serving = start(&user, "dpu-only", "");
-    connect(&endpoints(&serving)[0])
-        .write_all(b"SHUTDOWN\r\n")
-        .unwrap();
+    connect(&endpoints(&serving)[0]).write_all(b"SHUTDOWN\r\n").unwrap();
     assert_eq!(serving.wait(), Some(3));
     assert_contains(serving.errors(), "a client has ended it");
     // Also if the server can start with an empty store.
@@ -484,9 +452,7 @@ fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
     for (design, options) in [DESIGNS[3], DESIGNS[7]] {
         let durable = format!("{options} --dir {design}");
         let mut serving = start(&user, design, &durable);
-        connect(&endpoints(&serving).pop().unwrap())
-            .write_all(b"SHUTDOWN\r\n")
-            .unwrap();
+        connect(&endpoints(&serving).pop().unwrap()).write_all(b"SHUTDOWN\r\n").unwrap();
         assert_eq!(serving.wait(), Some(3), "{design}");
         assert_contains(serving.errors(), "start this server again");
     }
@@ -516,10 +482,7 @@ fn a_dry_run_says_what_each_side_would_take() {
       links: 32 MiB
     ");
     let text = plan("shrd --dpu-listen 127.0.0.1:7000");
-    assert_contains(
-        &text,
-        "listens at: 127.0.0.1:6379, on the DPU at 127.0.0.1:7000\n",
-    );
+    assert_contains(&text, "listens at: 127.0.0.1:6379, on the DPU at 127.0.0.1:7000\n");
     let side = "  store, index included: 512 MiB\n  connections: 256 MiB\n  links: 16 MiB\n";
     assert_eq!(text.matches(side).count(), 2, "{text}");
     let kept = plan("proc --dir state");
@@ -531,10 +494,7 @@ fn a_dry_run_says_what_each_side_would_take() {
     assert_eq!(json["memory_bytes"]["host"]["store"], 1 << 30);
     assert_eq!(json["memory_bytes"]["dpu"]["store"], 0);
     // Without --memory the store's limit is the free memory of the DPU.
-    let output = run(
-        &user,
-        &words("--dry-run --json --dpu dpu0 --design dpu-only"),
-    );
+    let output = run(&user, &words("--dry-run --json --dpu dpu0 --design dpu-only"));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["memory_bytes"]["dpu"]["total"], 2u64 << 30);
 }
@@ -543,10 +503,7 @@ fn a_dry_run_says_what_each_side_would_take() {
 fn a_design_that_cannot_run_is_refused_with_a_remedy() {
     let user = User::new();
     for (arguments, says) in [
-        (
-            "lat --client-memory 2GiB",
-            "connections 2048 MiB, links 8 MiB",
-        ),
+        ("lat --client-memory 2GiB", "connections 2048 MiB, links 8 MiB"),
         ("lat --client-memory 2GiB", "less --client-memory"),
         ("proc --memory 3GiB", "less --memory"),
         ("dual --dpu-listen ::1", "--cores 2 or more"),
@@ -556,10 +513,7 @@ fn a_design_that_cannot_run_is_refused_with_a_remedy() {
         ("lat --dpu-listen ::1", "without --dpu-listen"),
         ("cpu-only", "no use for --dpu"),
         ("shrd --dpu-listen ftp=::1", "memcached"),
-        (
-            "shrd --dpu-listen memcached=192.0.2.1",
-            "memcached's protocol has no password",
-        ),
+        ("shrd --dpu-listen memcached=192.0.2.1", "memcached's protocol has no password"),
         ("lat --unix socket", "no paths"),
         ("lat --tls-listen ::1 --tls-keys keys", "--kv-tls-keys"),
         ("lat --card bf9", "bf2:separated"),

@@ -48,10 +48,7 @@ fn count(field: &impl Fn(&str) -> String, name: &str) -> u64 {
 
 /// Returns the percentage of requests that arrived at the core with their keys.
 fn percent_at_owner(field: &impl Fn(&str) -> String) -> f64 {
-    let (own, others) = (
-        count(field, "requests_at_owner"),
-        count(field, "requests_forwarded"),
-    );
+    let (own, others) = (count(field, "requests_at_owner"), count(field, "requests_forwarded"));
     assert!(own > 0);
     100.0 * own as f64 / (own + others) as f64
 }
@@ -188,12 +185,7 @@ impl Network {
         }
         let said = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it does not serve"));
         let id = process.id().to_string();
-        Some(Self {
-            process,
-            id,
-            has_users,
-            said,
-        })
+        Some(Self { process, id, has_users, said })
     }
 
     /// Returns a command that runs in that network on the kernel's side.
@@ -209,9 +201,7 @@ impl Network {
 
     fn overside(&self, user: &User, arguments: &[&str]) -> Output {
         let command = user.command(arguments);
-        self.command(command.get_program(), arguments)
-            .output()
-            .unwrap()
+        self.command(command.get_program(), arguments).output().unwrap()
     }
 
     /// Returns a function that reads fields of `INFO`, with the password unless it is empty.
@@ -220,10 +210,7 @@ impl Network {
                    [ -z \"$0\" ] || { printf 'AUTH %s\\r\\n' \"$0\" >&3; read -r -u 3 said; }; \
                    printf 'INFO\\r\\n' >&3; \
                    IFS= read -r -u 3 head; head -c \"$(printf %s \"${head#$}\" | tr -d '\\r')\" <&3";
-        let output = self
-            .command("bash".as_ref(), &["-c", ask, password])
-            .output()
-            .unwrap();
+        let output = self.command("bash".as_ref(), &["-c", ask, password]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("redis_version"), "{text}{}", err(&output));
         move |name| {
@@ -234,10 +221,7 @@ impl Network {
     }
 
     fn signal(&self, signal: &str) {
-        let kill = Command::new("kill")
-            .args([signal, &self.id])
-            .status()
-            .unwrap();
+        let kill = Command::new("kill").args([signal, &self.id]).status().unwrap();
         assert!(kill.success());
     }
 
@@ -302,10 +286,7 @@ fn clients_of_the_kernel_reach_it_by_an_interface() {
     assert!(count(&field, "frames_handed_over") > 0);
     assert_eq!(field("frames_handover_dropped"), "0");
     assert_eq!(field("frames_links"), "1");
-    assert!(
-        count(&field, "frames_questions") > 0,
-        "the kernel asks for the address"
-    );
+    assert!(count(&field, "frames_questions") > 0, "the kernel asks for the address");
     assert_eq!(field("frames_malformed"), "0");
     assert_eq!(field("frames_checksum_errors"), "0");
     assert_eq!(network.end(), Some(0));
@@ -331,20 +312,14 @@ fn what_finds_no_descriptor_is_dropped_and_counted() {
             let script = format!(
                 "exec 3<>/dev/udp/10.9.0.2/6379; for i in $(seq {count}); do printf '{header}\\x00\\x01a' >&3; done"
             );
-            let output = network
-                .command("bash".as_ref(), &["-c", &script])
-                .output()
-                .unwrap();
+            let output = network.command("bash".as_ref(), &["-c", &script]).output().unwrap();
             assert!(output.status.success(), "{}", err(&output));
         };
         let received = || {
             // A worker's figures are updated by its tick.
             std::thread::sleep(Duration::from_millis(300));
             let field = network.info("");
-            (
-                count(&field, "datagrams_received"),
-                count(&field, "datagrams_dropped"),
-            )
+            (count(&field, "datagrams_received"), count(&field, "datagrams_dropped"))
         };
         send(1);
         let begin = Instant::now();
@@ -366,36 +341,21 @@ fn what_finds_no_descriptor_is_dropped_and_counted() {
         assert_eq!(count(&field, "frames_missed"), dropped);
         assert!(count(&field, "datagrams_backlog_max_bytes") > 0);
     }
-    assert!(
-        answered[0] <= 129 && answered[1] <= 257 && answered[0] < answered[1],
-        "{answered:?}"
-    );
+    assert!(answered[0] <= 129 && answered[1] <= 257 && answered[0] < answered[1], "{answered:?}");
 }
 
 #[test]
 fn what_cannot_be_is_refused_with_a_remedy() {
     let user = User::new();
     for (code, arguments, says) in [
-        (
-            2,
-            "serve --dpdk-port net_memif0 --dpdk-address 10.9.0.2",
-            "--dpdk-trusted",
-        ),
+        (2, "serve --dpdk-port net_memif0 --dpdk-address 10.9.0.2", "--dpdk-trusted"),
         (
             2,
             "serve --dpdk-port net_memif0 --dpdk-address 10.9.0.2 --password-file file",
             "--dpdk-trusted",
         ),
-        (
-            2,
-            "serve --dpdk-port net_memif0 --dpdk-address 127.0.0.1",
-            "no address of a host",
-        ),
-        (
-            2,
-            "bench redis://10.9.0.2 --dpdk-port net_memif0 --dpdk-address 10.9.0.1",
-            "datagram://",
-        ),
+        (2, "serve --dpdk-port net_memif0 --dpdk-address 127.0.0.1", "no address of a host"),
+        (2, "bench redis://10.9.0.2 --dpdk-port net_memif0 --dpdk-address 10.9.0.1", "datagram://"),
         (
             3,
             "serve --dpdk-port net_memif0 --dpdk-address 10.9.0.2 --dpdk-trusted --datagram 10.9.0.2:6379",

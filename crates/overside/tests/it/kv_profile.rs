@@ -35,18 +35,11 @@ fn stages_share_the_time_of_the_server() {
     let begin = Instant::now();
     let said = parsed(&profile(&user, "--json -P 16 --workload a"));
     let passed_ns = begin.elapsed().as_nanos() as f64;
-    let number = |name: &str| {
-        said[name]
-            .as_f64()
-            .unwrap_or_else(|| panic!("{name}: {said}"))
-    };
+    let number = |name: &str| said[name].as_f64().unwrap_or_else(|| panic!("{name}: {said}"));
     let of_stages = |name: &str| -> f64 {
         let stages = said["stages"].as_object().unwrap();
         assert_eq!(stages.len(), STAGES.len());
-        STAGES
-            .map(|stage| stages[stage][name].as_f64().unwrap())
-            .iter()
-            .sum()
+        STAGES.map(|stage| stages[stage][name].as_f64().unwrap()).iter().sum()
     };
     assert_eq!(said["provenance"], "measured");
     assert!((of_stages("share") - 1.0).abs() < 1e-6, "{said}");
@@ -54,28 +47,16 @@ fn stages_share_the_time_of_the_server() {
     let per_command = of_stages("ns_per_command") * number("commands");
     assert!((per_command / number("busy_ns") - 1.0).abs() < 1e-6);
     assert!(number("busy_ns") <= number("elapsed_ns"), "{said}");
-    assert!(
-        number("elapsed_ns") <= passed_ns,
-        "{said} in {passed_ns} ns"
-    );
+    assert!(number("elapsed_ns") <= passed_ns, "{said} in {passed_ns} ns");
     assert!((0.0..1.0).contains(&number("idle")), "{said}");
     assert!(number("commands") >= number("batches") && number("batches") > 0.0);
     assert!(number("client_ns_per_command") > 0.0 && number("hash_ns_per_command") > 0.0);
     let link = &said["link"];
     assert!(link["batch"].as_f64().unwrap() <= number("commands_per_batch").round().max(1.0));
-    assert!(
-        link["communication_ns_per_command"].as_f64().unwrap() > 0.0,
-        "{said}"
-    );
-    assert!(
-        link["processing_ns_per_command"].as_f64().unwrap() >= 0.0,
-        "{said}"
-    );
+    assert!(link["communication_ns_per_command"].as_f64().unwrap() > 0.0, "{said}");
+    assert!(link["processing_ns_per_command"].as_f64().unwrap() >= 0.0, "{said}");
     for stage in ["receive", "parse", "process", "respond"] {
-        assert!(
-            said["stages"][stage]["ns"].as_f64().unwrap() > 0.0,
-            "{said}"
-        );
+        assert!(said["stages"][stage]["ns"].as_f64().unwrap() > 0.0, "{said}");
     }
 }
 
@@ -89,10 +70,7 @@ fn both_sides_of_a_design_are_told_apart() {
     for side in [&said, &said["keys"]] {
         let shares = STAGES.map(|stage| side["stages"][stage]["share"].as_f64().unwrap());
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{side}");
-        assert!(
-            side["stages"]["process"]["ns"].as_f64().unwrap() > 0.0,
-            "{side}"
-        );
+        assert!(side["stages"]["process"]["ns"].as_f64().unwrap() > 0.0, "{side}");
     }
     // Both sides count the same commands, except for those in flight when they are read.
     let [clients, keys] = [&said, &said["keys"]].map(|side| side["commands"].as_f64().unwrap());

@@ -36,9 +36,7 @@ fn run(directory: &Path, program: &str, arguments: &[&str]) -> Output {
     let command = command.current_dir(directory).stdin(Stdio::null());
     // In this locale grep matches bytes.
     let command = command.env("LC_ALL", "C").env_remove("NO_COLOR");
-    command
-        .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}"))
+    command.output().unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
 /// Returns stdout and the exit code of a command.
@@ -93,16 +91,10 @@ fn patterns_mean_the_same() {
 fn no_pattern_matches_nothing() {
     let directory = files();
     // Without -v grep prints no count at all.
-    let mut lines = vec![
-        "-f empty text other".to_owned(),
-        "-vc -f empty text other".into(),
-    ];
-    for option in [
-        "v", "n", "vn", "o", "vo", "w", "vw", "vx", "vi", "vF", "l", "vl", "vm1", "vnC1",
-    ] {
-        lines.push(format!(
-            "--color=always -{option} -f empty text other empty"
-        ));
+    let mut lines = vec!["-f empty text other".to_owned(), "-vc -f empty text other".into()];
+    for option in ["v", "n", "vn", "o", "vo", "w", "vw", "vx", "vi", "vF", "l", "vl", "vm1", "vnC1"]
+    {
+        lines.push(format!("--color=always -{option} -f empty text other empty"));
         lines.push(format!("-{option} -f empty -e foo text"));
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -121,22 +113,9 @@ fn limits_and_context_are_the_same() {
         "-m 1 -A 3 foo text".into(),
         "-m 2 -C 1 -n foo text".into(),
     ];
-    for options in [
-        "-A 1",
-        "-B 2",
-        "-C 1",
-        "-A 1 -B 3",
-        "-C 2 -A 0",
-        "-A 100",
-        "-B 100",
-    ] {
-        for rest in [
-            "foo text",
-            "-n foo text",
-            "-H foo text other",
-            "-nv o text",
-            "-n absent text",
-        ] {
+    for options in ["-A 1", "-B 2", "-C 1", "-A 1 -B 3", "-C 2 -A 0", "-A 100", "-B 100"] {
+        for rest in ["foo text", "-n foo text", "-H foo text other", "-nv o text", "-n absent text"]
+        {
             lines.push(format!("{options} {rest}"));
         }
     }
@@ -185,10 +164,7 @@ fn unasked_a_terminal_gets_colors_unless_nobody_wants_them() {
     assert!(is_colored(&shown(("A", "b"), "foo text")));
     assert!(!is_colored(&shown(("NO_COLOR", "1"), "foo text")));
     assert!(!is_colored(&shown(("TERM", "dumb"), "foo text")));
-    assert!(is_colored(&shown(
-        ("NO_COLOR", "1"),
-        "--color=always foo text"
-    )));
+    assert!(is_colored(&shown(("NO_COLOR", "1"), "--color=always foo text")));
     assert!(!is_colored(&shown(("A", "b"), "--color=never foo text")));
 }
 
@@ -218,10 +194,7 @@ fn binary_files_are_not_printed() {
     let output = run(directory.path(), COMMAND, &["match", "foo", "late"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.ends_with("foo\n") && !text.contains('\0'));
-    assert_eq!(
-        output.stderr,
-        b"overside match: late: binary file matches\n"
-    );
+    assert_eq!(output.stderr, b"overside match: late: binary file matches\n");
 }
 
 #[test]
@@ -238,11 +211,7 @@ fn zero_bytes_end_records() {
             "-z -m 1 foo zeros",
         ],
     );
-    let refused = run(
-        directory.path(),
-        COMMAND,
-        &["match", "-z", "--column", "a", "b", "text"],
-    );
+    let refused = run(directory.path(), COMMAND, &["match", "-z", "--column", "a", "b", "text"]);
     assert_eq!(refused.status.code(), Some(2));
 }
 
@@ -271,11 +240,7 @@ fn directories_are_searched_when_that_is_asked_for() {
         assert_eq!(ours, sorted("grep", &arguments), "{line}");
     }
     // Sorted by name, independently of the file system.
-    let output = run(
-        directory.path(),
-        COMMAND,
-        &["match", "-r", "-l", "foo", "tree"],
-    );
+    let output = run(directory.path(), COMMAND, &["match", "-r", "-l", "foo", "tree"]);
     assert_eq!(output.stdout, b"tree/.hidden\ntree/a\ntree/below/b\n");
     // ripgrep finds the same if it skips no files.
     let theirs = sorted("rg", &["-uu", "--no-heading", "-n", "foo", "tree"]);
@@ -296,28 +261,15 @@ fn pretty_is_what_ripgrep_prints() {
             text + part.split_once(['m', 'K']).map_or("", |(_, rest)| rest)
         })
     };
-    for arguments in [
-        &["foo", "text", "other"][..],
-        &["-C", "1", "foo", "text", "other"],
-        &["foo", "other"],
-    ] {
-        let (ours, code) = answer(&run(
-            directory.path(),
-            COMMAND,
-            &[&["match", "--pretty"], arguments].concat(),
-        ));
-        let theirs = run(
-            directory.path(),
-            "rg",
-            &[&["-p", "-j", "1"], arguments].concat(),
-        );
+    for arguments in
+        [&["foo", "text", "other"][..], &["-C", "1", "foo", "text", "other"], &["foo", "other"]]
+    {
+        let (ours, code) =
+            answer(&run(directory.path(), COMMAND, &[&["match", "--pretty"], arguments].concat()));
+        let theirs = run(directory.path(), "rg", &[&["-p", "-j", "1"], arguments].concat());
         let (theirs, their_code) = answer(&theirs);
         assert!(ours.contains("\x1b[01;31m\x1b[Kfoo"), "{ours}");
-        assert_eq!(
-            (plain(&ours), code),
-            (plain(&theirs), their_code),
-            "{arguments:?}"
-        );
+        assert_eq!((plain(&ours), code), (plain(&theirs), their_code), "{arguments:?}");
     }
 }
 
@@ -325,90 +277,53 @@ fn pretty_is_what_ripgrep_prints() {
 fn compressed_files_are_searched_inside() {
     let directory = files();
     let path = directory.path();
-    for (compress, name) in [
-        ("gzip -c", "text.gz"),
-        ("zstd -qc", "text.zst"),
-        ("lz4 -qc", "text.lz4"),
-    ] {
+    for (compress, name) in
+        [("gzip -c", "text.gz"), ("zstd -qc", "text.zst"), ("lz4 -qc", "text.lz4")]
+    {
         let line = format!("{compress} text >{name} && cp {name} plain");
         assert!(run(path, "sh", &["-c", &line]).status.success());
         for rest in ["-n foo", "-c foo", "-w -C 1 foo", "-zc foo", "absent"] {
             let rest: Vec<&str> = rest.split(' ').collect();
-            let search = |file| {
-                answer(&run(
-                    path,
-                    COMMAND,
-                    &[&["match"], &rest[..], &[file]].concat(),
-                ))
-            };
+            let search =
+                |file| answer(&run(path, COMMAND, &[&["match"], &rest[..], &[file]].concat()));
             // The format is detected by the content, not by the name, also in a pipe.
             assert_eq!(search(name), search("text"), "{name} {rest:?}");
             assert_eq!(search("plain"), search("text"), "{name} {rest:?}");
         }
         let piped = format!("cat {name} | {COMMAND} match -n foo");
         let piped = answer(&run(path, "sh", &["-c", &piped]));
-        assert_eq!(
-            piped,
-            answer(&run(path, COMMAND, &["match", "-n", "foo", "text"]))
-        );
+        assert_eq!(piped, answer(&run(path, COMMAND, &["match", "-n", "foo", "text"])));
         let rg = answer(&run(path, "rg", &["-z", "-n", "foo", name]));
-        assert_eq!(
-            answer(&run(path, COMMAND, &["match", "-n", "foo", name])),
-            rg
-        );
+        assert_eq!(answer(&run(path, COMMAND, &["match", "-n", "foo", name])), rg);
     }
     let zgrep = answer(&run(path, "zgrep", &["-n", "foo", "text.gz", "other"]));
-    assert_eq!(
-        answer(&run(
-            path,
-            COMMAND,
-            &["match", "-n", "foo", "text.gz", "other"]
-        )),
-        zgrep
-    );
+    assert_eq!(answer(&run(path, COMMAND, &["match", "-n", "foo", "text.gz", "other"])), zgrep);
     // A compressed binary file counts as binary.
-    assert!(
-        run(path, "sh", &["-c", "gzip -c binary >binary.gz"])
-            .status
-            .success()
-    );
+    assert!(run(path, "sh", &["-c", "gzip -c binary >binary.gz"]).status.success());
     let output = run(path, COMMAND, &["match", "foo", "binary.gz"]);
     let said = b"overside match: binary.gz: binary file matches\n";
-    assert_eq!(
-        (&output.stdout[..], &output.stderr[..]),
-        (&b""[..], &said[..])
-    );
+    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b""[..], &said[..]));
 }
 
 #[test]
 fn a_compressed_file_that_is_cut_off_is_searched_as_far_as_it_goes() {
     let directory = files();
     let path = directory.path();
-    let lines: String = (0..200_000u64)
-        .map(|number| format!("line {}\n", number * number))
-        .collect();
+    let lines: String =
+        (0..200_000u64).map(|number| format!("line {}\n", number * number)).collect();
     fs::write(path.join("long"), &lines).unwrap();
-    for (compress, name) in [
-        ("gzip -c", "cut.gz"),
-        ("zstd -qc", "cut.zst"),
-        ("lz4 -qcB4", "cut.lz4"),
-    ] {
+    for (compress, name) in
+        [("gzip -c", "cut.gz"), ("zstd -qc", "cut.zst"), ("lz4 -qcB4", "cut.lz4")]
+    {
         let line =
             format!("{compress} long >whole; head -c $(($(wc -c <whole) / 2)) whole >{name}");
         assert!(run(path, "sh", &["-c", &line]).status.success());
         let output = run(path, COMMAND, &["match", "line", name]);
         assert_eq!(output.status.code(), Some(2), "{name}");
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            text.lines().count() > 50_000,
-            "{name}: {}",
-            text.lines().count()
-        );
+        assert!(text.lines().count() > 50_000, "{name}: {}", text.lines().count());
         assert!(lines.starts_with(text.trim_end()), "{name}");
-        assert_contains(
-            String::from_utf8(output.stderr).unwrap(),
-            &format!("{name}: "),
-        );
+        assert_contains(String::from_utf8(output.stderr).unwrap(), &format!("{name}: "));
     }
 }
 
@@ -419,10 +334,6 @@ fn tables_inside_compressed_files_are_tables() {
     let path = directory.path();
     fs::write(path.join("rows.tsv"), "id\twhat\n1\tleft, closed\n").unwrap();
     assert!(run(path, "gzip", &["rows.tsv"]).status.success());
-    let output = run(
-        path,
-        COMMAND,
-        &["match", "--column", "what", "closed", "rows.tsv.gz"],
-    );
+    let output = run(path, COMMAND, &["match", "--column", "what", "closed", "rows.tsv.gz"]);
     assert_eq!(answer(&output), ("left, closed\n".into(), 0));
 }

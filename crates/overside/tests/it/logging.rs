@@ -66,9 +66,7 @@ impl Host {
             half.send(()).unwrap();
             std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
         });
-        (process.stdin.as_mut().unwrap())
-            .write_all(&noise(BYTES))
-            .unwrap();
+        (process.stdin.as_mut().unwrap()).write_all(&noise(BYTES)).unwrap();
         at_work.recv().unwrap();
         Self { process, output }
     }
@@ -100,10 +98,7 @@ fn a_lost_agent_is_in_the_hosts_log() {
         .find(|event| event["init_ns"].is_u64() && event["depth"].is_u64());
     assert_eq!(opened.unwrap()["operation"], "compress-deflate");
     let lost = |event: &&Value| event["level"] == "WARN" && event["kind"] == "lost";
-    assert!(
-        events.iter().filter(on_agent).any(|event| lost(&event)),
-        "{events:#?}"
-    );
+    assert!(events.iter().filter(on_agent).any(|event| lost(&event)), "{events:#?}");
 }
 
 #[test]
@@ -123,9 +118,7 @@ fn a_lost_host_is_in_the_agents_log() {
     let opened = connection.iter().find(|event| event["init_ns"].is_u64());
     let peer = opened.unwrap()["spans"][0]["peer"].as_str().unwrap();
     assert!(peer.starts_with("127.0.0.1:"), "{peer}");
-    let of_peer = connection
-        .iter()
-        .filter(|event| event["spans"][0]["peer"] == peer);
+    let of_peer = connection.iter().filter(|event| event["spans"][0]["peer"] == peer);
     let levels: Vec<_> = of_peer.clone().map(|event| &event["level"]).collect();
     // The host connects, opens a context, and disconnects without closing it.
     assert_eq!(levels[..2], ["INFO", "DEBUG"], "{events:#?}");
@@ -144,10 +137,7 @@ fn a_refused_handshake_is_in_the_agents_log() {
     assert!(user.done(&["agents", "list"]).contains("not available"));
     assert_eq!(agent.end(), Some(0));
     let events = events(&user.path("agent.log"));
-    let refused = events
-        .iter()
-        .find(|event| event["level"] == "WARN")
-        .unwrap();
+    let refused = events.iter().find(|event| event["level"] == "WARN").unwrap();
     assert_eq!(refused["spans"][0]["name"], "connection");
     assert!(!refused["reason"].as_str().unwrap().is_empty());
 }

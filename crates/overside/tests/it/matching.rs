@@ -51,17 +51,11 @@ fn answer(arguments: &[&str], input: &str) -> (String, i32) {
 fn files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
-    write(
-        "one",
-        "Accident on I-70 at Exit 41\nRoad closed\nRamp to I-77\n",
-    );
+    write("one", "Accident on I-70 at Exit 41\nRoad closed\nRamp to I-77\n");
     write("two", "nothing here\nat Exit 1 of I-70");
     write("empty", "");
     write("patterns", "Ramp\nclosed$\n");
-    write(
-        "rows.csv",
-        "id,what\n1,\"closed\nsoon\"\n2,open\n3,closed\n",
-    );
+    write("rows.csv", "id,what\n1,\"closed\nsoon\"\n2,open\n3,closed\n");
     write("rows.tsv", "id\twhat\n1\tleft, closed\n");
     directory
 }
@@ -89,11 +83,7 @@ fn it_answers_as_grep_does() {
         (&["-H", "xyz"], "(standard input):xyz\n", 0),
     ];
     for (arguments, expected, code) in cases {
-        assert_eq!(
-            answer(arguments, text),
-            (expected.into(), code),
-            "{arguments:?}"
-        );
+        assert_eq!(answer(arguments, text), (expected.into(), code), "{arguments:?}");
     }
     assert_eq!(answer(&["x"], ""), (String::new(), 1));
     assert_eq!(answer(&["-c", ""], "a\n\nb"), ("3\n".into(), 0));
@@ -116,10 +106,7 @@ fn files_are_named_and_what_cannot_be_read_is_said() {
     assert_eq!(out(&both), "one:2\ntwo:1\nempty:0\n");
     assert_eq!(out(&run(&["-ch", "I-7", "one", "two"])), "2\n1\n");
     assert_eq!(out(&run(&["-l", "Exit 1$|Ramp", "one", "two"])), "one\n");
-    assert_eq!(
-        out(&run(&["-f", "patterns", "one"])),
-        "Road closed\nRamp to I-77\n"
-    );
+    assert_eq!(out(&run(&["-f", "patterns", "one"])), "Road closed\nRamp to I-77\n");
     assert_eq!(run(&["-q", "Ramp", "one", "absent"]).status.code(), Some(0));
 
     fs::create_dir(directory.path().join("dir")).unwrap();
@@ -134,9 +121,8 @@ fn files_are_named_and_what_cannot_be_read_is_said() {
 fn objects_tell_where_a_record_is_and_what_matches() {
     let directory = files();
     let output = run_in(directory.path(), &["--json", "I-7[0-9]", "one"], b"");
-    let objects: Vec<serde_json::Value> = (out(&output).lines())
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let objects: Vec<serde_json::Value> =
+        (out(&output).lines()).map(|line| serde_json::from_str(line).unwrap()).collect();
     let first = serde_json::json!({
         "schema": "match/1", "file": "one", "record": 1, "offset": 0,
         "value": "Accident on I-70 at Exit 41", "matches": [[12, 16]],
@@ -145,10 +131,7 @@ fn objects_tell_where_a_record_is_and_what_matches() {
     assert_eq!(objects[1]["record"], 3);
     assert_eq!(objects[1]["offset"], 40);
     let output = run_in(directory.path(), &["--json", "-c", "I-7", "one"], b"");
-    assert_eq!(
-        out(&output),
-        "{\"count\":2,\"file\":\"one\",\"schema\":\"match/1\"}\n"
-    );
+    assert_eq!(out(&output), "{\"count\":2,\"file\":\"one\",\"schema\":\"match/1\"}\n");
 }
 
 #[test]
@@ -166,18 +149,11 @@ fn rows_of_a_column_are_records() {
             "matches": [[0, 6]],
         })
     );
-    assert_eq!(
-        out(&run(&["-n", "--column", "what", "open", "rows.csv"])),
-        "2:open\n"
-    );
+    assert_eq!(out(&run(&["-n", "--column", "what", "open", "rows.csv"])), "2:open\n");
     let absent = run(&["--column", "where", "a", "rows.csv"]);
     assert_eq!(absent.status.code(), Some(2));
     assert_contains(err(&absent), "id, what");
-    let piped = run_in(
-        directory.path(),
-        &["-c", "--column", "what", "closed"],
-        b"what\nclosed\n",
-    );
+    let piped = run_in(directory.path(), &["-c", "--column", "what", "closed"], b"what\nclosed\n");
     assert_eq!(out(&piped), "1\n");
 }
 
@@ -194,10 +170,7 @@ fn files_that_are_no_text_are_not_searched_silently() {
     let damaged = run(&["--column", "a", "so", "table.parquet"]);
     assert_eq!(damaged.status.code(), Some(2));
     // The compressed content is searched, and nothing matches.
-    for arguments in [
-        &["-c", "so", "text.gz"][..],
-        &["--column", "a", "so", "text.gz"],
-    ] {
+    for arguments in [&["-c", "so", "text.gz"][..], &["--column", "a", "so", "text.gz"]] {
         let damaged = run(arguments);
         assert_eq!(damaged.status.code(), Some(2));
         assert_contains(err(&damaged), "text.gz: gzip member 1, at byte 0");
@@ -216,17 +189,8 @@ fn a_device_finds_the_same_and_it_is_told_where_it_ran() {
     let expected = answer(&["-n", "at Exit 7$"], &text);
     assert_eq!(expected.0.lines().count(), 200);
     for placement in ["device", "split:50", "adaptive"] {
-        let arguments = [
-            "--device",
-            "emulated:bf2",
-            "--placement",
-            placement,
-            "--explain",
-        ];
-        let output = run(
-            &[&arguments[..], &["-n", "at Exit 7$"]].concat(),
-            text.as_bytes(),
-        );
+        let arguments = ["--device", "emulated:bf2", "--placement", placement, "--explain"];
+        let output = run(&[&arguments[..], &["-n", "at Exit 7$"]].concat(), text.as_bytes());
         assert_eq!(out(&output), expected.0, "{placement}");
         let said = err(&output);
         assert!(said.contains(placement) && said.contains("cpu: "), "{said}");
@@ -250,11 +214,7 @@ fn what_is_not_understood_is_an_error() {
     for (arguments, reason) in cases {
         let output = run(arguments, b"a\n");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(
-            err(&output).contains(reason),
-            "{arguments:?}: {}",
-            err(&output)
-        );
+        assert!(err(&output).contains(reason), "{arguments:?}: {}", err(&output));
         assert_eq!(out(&output), "");
     }
     let help = run(&["--help"], b"");
@@ -355,11 +315,7 @@ fn a_damaged_table_is_refused_in_one_line() {
         let directory = tempfile::tempdir().unwrap();
         // The first byte belongs to the fuzzer.
         fs::write(directory.path().join("table"), &bytes[1..]).unwrap();
-        let output = run_in(
-            directory.path(),
-            &["-c", "--column", "t", "a", "table"],
-            b"",
-        );
+        let output = run_in(directory.path(), &["-c", "--column", "t", "a", "table"], b"");
         let said = err(&output);
         match output.status.code() {
             Some(0 | 1) => assert_eq!(said, ""),
@@ -376,8 +332,5 @@ fn a_damaged_table_is_refused_in_one_line() {
     let output = run(&["--column", "t", "a"], format!("{names}\n1\n").as_bytes());
     let said = err(&output);
     assert!(said.len() < 1500 && said.contains("more"), "{said}");
-    assert!(
-        !said.contains('\x1b') && said.lines().count() == 1,
-        "{said}"
-    );
+    assert!(!said.contains('\x1b') && said.lines().count() == 1, "{said}");
 }

@@ -41,10 +41,7 @@ impl Worker {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Self {
-            process,
-            socket: BufReader::new(socket),
-        }
+        Self { process, socket: BufReader::new(socket) }
     }
 
     fn tell(&mut self, test: &Value) {
@@ -94,9 +91,8 @@ fn agent(user: &User, more: &[&str]) -> Running {
 fn data(user: &User, name: &str, bytes: usize) -> PathBuf {
     let mut random = Random::new(bytes as u64);
     let path = user.path(name);
-    let text: String = (0..bytes / 8)
-        .map(|_| format!("{:08x}", random.next_u64() as u32))
-        .collect();
+    let text: String =
+        (0..bytes / 8).map(|_| format!("{:08x}", random.next_u64() as u32)).collect();
     fs::write(&path, text).unwrap();
     path
 }
@@ -120,11 +116,7 @@ fn workers(agent: &Running) -> Vec<u32> {
     let mut found = Vec::new();
     for thread in fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten() {
         let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        found.extend(
-            children
-                .split_whitespace()
-                .map(|id| id.parse::<u32>().unwrap()),
-        );
+        found.extend(children.split_whitespace().map(|id| id.parse::<u32>().unwrap()));
     }
     found
 }
@@ -139,9 +131,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 
 fn kept(user: &User) -> Vec<String> {
     let entries = fs::read_dir(user.path("data")).unwrap();
-    entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 #[test]
@@ -183,9 +173,7 @@ fn a_test_is_measured_on_a_node_as_it_is_here_and_its_data_are_sent_once() {
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(sample.threads, Some(cores));
     drop(worker);
-    eventually("the host has gone and the worker with it", || {
-        workers(&agent).is_empty()
-    });
+    eventually("the host has gone and the worker with it", || workers(&agent).is_empty());
 }
 
 #[cfg(not(feature = "flow"))]
@@ -260,13 +248,7 @@ fn a_worker_that_dies_is_a_failed_sample_and_the_next_test_has_another() {
     worker.tell(&long);
     eventually("a worker runs", || !workers(&agent).is_empty());
     let id = workers(&agent)[0].to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-KILL", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
     let sample = worker.sample();
     assert_eq!(sample.status, Status::Failed);
     let error = sample.error.unwrap();
@@ -289,13 +271,7 @@ fn a_test_that_hangs_is_ended_in_time_and_an_agent_measures_one_at_a_time() {
     eventually("a worker runs", || workers(&agent).len() == 1);
     // A stopped process does not even check the time.
     let id = workers(&agent)[0].to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-STOP", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-STOP", &id]).status().unwrap().success());
     let mut short = compress("dpu0", &file);
     short["timeout_s"] = 3.into();
     let (kind, message) = second.failed(&short);
@@ -310,10 +286,7 @@ fn a_test_that_hangs_is_ended_in_time_and_an_agent_measures_one_at_a_time() {
 
 /// Connects to an agent like a host that may send wrong data.
 fn host(user: &User, agent: &Running) -> RemoteProbe {
-    let entry = Entry {
-        address: agent.address.clone(),
-        keys: Some(user.keys().into()),
-    };
+    let entry = Entry { address: agent.address.clone(), keys: Some(user.keys().into()) };
     RemoteProbe::open("dpu0", &entry, KIND, Default::default()).unwrap()
 }
 
@@ -338,13 +311,8 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
     let agent = agent(&user, &[]);
     let mut host = host(&user, &agent);
     let digest: Digest = "a".repeat(64).try_into().unwrap();
-    let announced = |bytes| {
-        NodeRequest::File(FileContent {
-            digest: digest.clone(),
-            bytes,
-        })
-        .encode()
-    };
+    let announced =
+        |bytes| NodeRequest::File(FileContent { digest: digest.clone(), bytes }).encode();
     assert!(matches!(asked(&mut host, &announced(4)), NodeReply::Taken));
     assert_contains(refused(&mut host, b"\0data"), "were announced");
     assert!(matches!(asked(&mut host, &announced(4)), NodeReply::Taken));
@@ -354,18 +322,12 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
     // Files are named by digests, and only received ones can be used.
     for name in [digest.as_str(), "/etc/passwd", "../data"] {
         let test = compress("", Path::new(name));
-        let Value::Object(mut test) = test else {
-            unreachable!()
-        };
+        let Value::Object(mut test) = test else { unreachable!() };
         test.remove("node");
         let message = refused(&mut host, &NodeRequest::Measure(test).encode());
         assert_contains(message, "the data were not sent");
     }
-    for strange in [
-        &b"{\"file\":{\"digest\":\"../x\",\"bytes\":1}}"[..],
-        b"[]",
-        b"\xff",
-    ] {
+    for strange in [&b"{\"file\":{\"digest\":\"../x\",\"bytes\":1}}"[..], b"[]", b"\xff"] {
         assert!(matches!(asked(&mut host, strange), NodeReply::Failed(_)));
     }
     // The agent continues to serve all hosts, including this one.
@@ -373,17 +335,9 @@ fn a_digest_that_lies_a_length_and_a_name_that_do_are_refused() {
     let sample = Worker::start(&user).measure(&compress("dpu0", &file));
     assert_eq!(sample.status, Status::Ok, "{sample:?}");
     let environment = asked(&mut host, &NodeRequest::Environment.encode());
-    let NodeReply::Environment(environment) = environment else {
-        panic!("{environment:?}")
-    };
-    assert_eq!(
-        environment["software"]["overside"],
-        env!("CARGO_PKG_VERSION")
-    );
-    assert!(
-        environment["cpu"]["online"].as_u64() > Some(0),
-        "{environment:?}"
-    );
+    let NodeReply::Environment(environment) = environment else { panic!("{environment:?}") };
+    assert_eq!(environment["software"]["overside"], env!("CARGO_PKG_VERSION"));
+    assert!(environment["cpu"]["online"].as_u64() > Some(0), "{environment:?}");
     assert!(environment["memory"]["total_bytes"].as_u64() > Some(0));
 }
 
@@ -411,10 +365,7 @@ fn another_node_runs_jobs_beside_traffic() {
     for beside in [&beside, &dma] {
         let sample = worker.measure(&traffic(beside));
         assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
-        assert_eq!(
-            sample.work.unwrap().jobs as f64 + sample.metrics["lost"],
-            300.0
-        );
+        assert_eq!(sample.work.unwrap().jobs as f64 + sample.metrics["lost"], 300.0);
         let [begin, end] = sample.series.as_ref().unwrap().jobs_s.unwrap();
         assert!(begin >= 0.09 && end - begin >= 0.099, "{begin} to {end}");
         assert!(sample.metrics["job_throughput_alone"] > 0.0);
@@ -448,30 +399,16 @@ fn a_host_that_does_not_go_on_with_its_data_loses_its_connection() {
     };
     let cache = DataCache::new(data.clone(), 1 << 20);
     let settings = Settings {
-        probes: vec![Arc::new(MeasureProbe::new(
-            worker,
-            cache,
-            1,
-            CoreOwner::Dpu,
-        ))],
-        limits: Limits {
-            stall: Duration::from_millis(300),
-            ..Limits::default()
-        },
+        probes: vec![Arc::new(MeasureProbe::new(worker, cache, 1, CoreOwner::Dpu))],
+        limits: Limits { stall: Duration::from_millis(300), ..Limits::default() },
         ..Settings::new("127.0.0.1:0".parse().unwrap(), None)
     };
     let open = |name: &str| overside_backends::open(name, &Options::default());
     let agent = Agent::start(settings, &["cpu".into()], open).unwrap();
-    let entry = Entry {
-        address: agent.address().to_string(),
-        keys: None,
-    };
+    let entry = Entry { address: agent.address().to_string(), keys: None };
     let host = || RemoteProbe::open("dpu0", &entry, KIND, Default::default()).unwrap();
     let mut idle = host();
-    let file = FileContent {
-        digest: "a".repeat(64).try_into().unwrap(),
-        bytes: 4,
-    };
+    let file = FileContent { digest: "a".repeat(64).try_into().unwrap(), bytes: 4 };
     let begin = NodeRequest::File(file).encode();
     // On a busy machine its time may be over before anybody has looked.
     let half_there = (0..20).find_map(|_| {
@@ -480,13 +417,9 @@ fn a_host_that_does_not_go_on_with_its_data_loses_its_connection() {
         (fs::read_dir(&data).unwrap().count() == 1).then_some(silent)
     });
     // The worker sends heartbeats but no result, which is not sufficient.
-    let lost = half_there
-        .unwrap()
-        .watch(Instant::now() + Duration::from_secs(60));
+    let lost = half_there.unwrap().watch(Instant::now() + Duration::from_secs(60));
     assert_contains(lost.unwrap_err(), "nothing came for 300ms");
-    eventually("what was half there is gone", || {
-        fs::read_dir(&data).unwrap().count() == 0
-    });
+    eventually("what was half there is gone", || fs::read_dir(&data).unwrap().count() == 0);
     // Between tests a host may be silent.
     let environment = asked(&mut idle, &NodeRequest::Environment.encode());
     assert!(matches!(environment, NodeReply::Environment(_)));
@@ -517,25 +450,9 @@ fn a_disk_that_is_full_is_a_failed_sample_and_the_agent_goes_on() {
     let keys = user.keys();
     let mut agent = Command::new("sh");
     agent
-        .args([
-            "-c",
-            "ulimit -f 2048; exec \"$0\" \"$@\"",
-            env!("CARGO_BIN_EXE_overside"),
-        ])
-        .args([
-            "agent",
-            "--listen",
-            "127.0.0.1:0",
-            "--json",
-            "--device",
-            "cpu",
-        ])
-        .args([
-            "--keys",
-            &keys,
-            "--data-dir",
-            user.path("data").to_str().unwrap(),
-        ])
+        .args(["-c", "ulimit -f 2048; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_overside")])
+        .args(["agent", "--listen", "127.0.0.1:0", "--json", "--device", "cpu"])
+        .args(["--keys", &keys, "--data-dir", user.path("data").to_str().unwrap()])
         .env("OVERSIDE_AGENTS", user.path("agents.toml"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -545,10 +462,7 @@ fn a_disk_that_is_full_is_a_failed_sample_and_the_agent_goes_on() {
     out.read_line(&mut line).unwrap();
     let said: Value = serde_json::from_str(&line).unwrap();
     let address = said["address"].as_str().unwrap().to_owned();
-    let _agent = Running {
-        process,
-        address: address.clone(),
-    };
+    let _agent = Running { process, address: address.clone() };
     user.done(&["agents", "add", "dpu0", &address, "--keys", &keys]);
     let mut worker = Worker::start(&user);
     let large = data(&user, "large", 2 << 20);
@@ -573,10 +487,7 @@ fn an_agent_of_another_release_is_told_apart_before_anything_is_asked_of_it() {
             if stream.read_exact(&mut preamble).is_err() {
                 continue;
             }
-            let welcome = Reply::Welcome(Welcome {
-                release: "99.1.2".into(),
-                devices: Vec::new(),
-            });
+            let welcome = Reply::Welcome(Welcome { release: "99.1.2".into(), devices: Vec::new() });
             stream.write_all(&Preamble::ours()).unwrap();
             stream.write_all(&control(&welcome)).unwrap();
             let mut rest = Vec::new();

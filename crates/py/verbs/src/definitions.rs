@@ -42,9 +42,7 @@ fn verb(name: &'static str, about: &'static str, examples: &str) -> Command {
 /// A verb of verbs.
 fn family<const N: usize>(name: &'static str, about: &'static str, verbs: [Command; N]) -> Command {
     let family = Command::new(name).about(about).subcommands(verbs);
-    family
-        .subcommand_required(true)
-        .arg_required_else_help(true)
+    family.subcommand_required(true).arg_required_else_help(true)
 }
 
 type Text = &'static str;
@@ -372,11 +370,7 @@ fn profile() -> Command {
     let about = "List what profiles may say";
     let parameters = verb("parameters", about, "overside profile parameters").arg(json());
     let verbs = [list, show, diff, check, from_run, parameters];
-    family(
-        "profile",
-        "Show, compare, check or write device profiles",
-        verbs,
-    )
+    family("profile", "Show, compare, check or write device profiles", verbs)
 }
 
 fn report() -> Command {

@@ -100,9 +100,7 @@ pub(crate) fn card_mode() -> impl TypedValueParser<Value = Value> {
     let every = [PossibleValue::new("off-path")].into_iter().chain(modes);
     PossibleValuesParser::new(every).map(|mode| {
         let mode = mode.to_ascii_lowercase();
-        let number = mode
-            .strip_prefix("sm")
-            .map(|number| format!("on-path-{number}"));
+        let number = mode.strip_prefix("sm").map(|number| format!("on-path-{number}"));
         number.unwrap_or(mode).into()
     })
 }

@@ -38,10 +38,7 @@ const SHORT: Duration = Duration::from_micros(40);
 fn main() {
     let (filter, is_bench) = turns::arguments();
     let is_wanted = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter));
-    println!(
-        "two cores hand a cache line over in {:.0} ns",
-        handover_ns()
-    );
+    println!("two cores hand a cache line over in {:.0} ns", handover_ns());
     println!("contract / bare loop, one thread");
     for (config, name) in subjects().filter(|(_, name)| is_wanted(name)) {
         against_bare(&config, &name, is_bench);
@@ -95,26 +92,19 @@ fn subjects() -> impl Iterator<Item = (Config, String)> {
             Operation::Copy,
         ]);
     operations.flat_map(|operation| {
-        overside_ops::variants(operation)
-            .into_iter()
-            .map(move |variant| {
-                let mut config = Config {
-                    variant: variant.name.into(),
-                    ..Config::new(operation)
-                };
-                if matches!(operation, Operation::Match(_)) {
-                    config.patterns = vec!["on (.+) at".into(), "needle[0-9]+".into()];
-                }
-                (config, format!("{operation} {}", variant.name))
-            })
+        overside_ops::variants(operation).into_iter().map(move |variant| {
+            let mut config = Config { variant: variant.name.into(), ..Config::new(operation) };
+            if matches!(operation, Operation::Match(_)) {
+                config.patterns = vec!["on (.+) at".into(), "needle[0-9]+".into()];
+            }
+            (config, format!("{operation} {}", variant.name))
+        })
     })
 }
 
 fn against_bare(config: &Config, name: &str, is_bench: bool) {
     let sources = sources(config);
-    let mut kernel = prepare(config)
-        .and_then(|ready| ready.kernel())
-        .expect("it was listed");
+    let mut kernel = prepare(config).and_then(|ready| ready.kernel()).expect("it was listed");
     // The library on the same core on both sides, because cores are not equally free. The
     // submitter on another, or the scheduler may leave a polling one on its thread's.
     let cores = usable_cores();
@@ -147,9 +137,7 @@ fn two_against_one(config: &Config, name: &str, is_bench: bool) {
     let turned = take_turns(is_bench, |side| {
         seconds_a_job(&mut *contexts[side as usize], &mut jobs, DEPTH / 2, true)
     });
-    let ceiling = take_turns(is_bench, |side| {
-        bare_threads(config, &sources, 1 + side as usize)
-    });
+    let ceiling = take_turns(is_bench, |side| bare_threads(config, &sources, 1 + side as usize));
     let (rates, ceiling) = (told(&turned), told(&ceiling));
     println!("  {name:32} {rates}; aim: at least 1.9; bare loops in two threads: {ceiling}");
 }
@@ -160,20 +148,14 @@ fn bare_threads(config: &Config, sources: &[Slice], threads: usize) -> f64 {
     let loops: Vec<_> = (0..threads)
         .map(|_| {
             let kernel = prepare(config).and_then(|ready| ready.kernel());
-            (
-                kernel.expect("it was listed"),
-                jobs(&cpu(1, None), sources, 2 * BUFFER),
-            )
+            (kernel.expect("it was listed"), jobs(&cpu(1, None), sources, 2 * BUFFER))
         })
         .collect();
     let seconds: Vec<f64> = std::thread::scope(|scope| {
         let running: Vec<_> = (loops.into_iter())
             .map(|(mut kernel, mut jobs)| scope.spawn(move || bare(&mut kernel, &mut jobs)))
             .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().expect("good inputs"))
-            .collect()
+        running.into_iter().map(|thread| thread.join().expect("good inputs")).collect()
     });
     1.0 / seconds.iter().map(|seconds| 1.0 / seconds).sum::<f64>()
 }
@@ -182,12 +164,7 @@ fn bare_threads(config: &Config, sources: &[Slice], threads: usize) -> f64 {
 fn bare(kernel: &mut Box<dyn Kernel>, jobs: &mut VecDeque<Job>) -> f64 {
     let (begin, mut count) = (Instant::now(), 0);
     while count < SLICE_JOBS || begin.elapsed() < SLICE {
-        for Job {
-            source,
-            destination,
-            ..
-        } in &mut *jobs
-        {
+        for Job { source, destination, .. } in &mut *jobs {
             let source: &[u8] = black_box(&source.segments()[0]);
             black_box(kernel.run(&[source], destination).expect("a good input"));
             count += 1;
@@ -198,9 +175,7 @@ fn bare(kernel: &mut Box<dyn Kernel>, jobs: &mut VecDeque<Job>) -> f64 {
 
 fn usable_cores() -> Vec<usize> {
     let set = sched_getaffinity(None).expect("the process's cores");
-    (0..CpuSet::MAX_CPU)
-        .filter(|core| set.is_set(*core))
-        .collect()
+    (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
 fn pin(cores: &[usize]) {
@@ -232,8 +207,5 @@ fn open(
 /// Real data; compressed where that is the input.
 fn sources(config: &Config) -> Vec<Slice> {
     let inputs = compressed(config, &plain(BUFFER, DEPTH));
-    inputs
-        .iter()
-        .map(|bytes| slice(&cpu(1, None), bytes))
-        .collect()
+    inputs.iter().map(|bytes| slice(&cpu(1, None), bytes)).collect()
 }

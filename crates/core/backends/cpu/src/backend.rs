@@ -31,19 +31,13 @@ impl Backend for CpuBackend {
         if name != NAME {
             return Err(OpenError::unknown(name, self.known_names()));
         }
-        let cores = CpuOptions {
-            threads: options.threads,
-            cores: options.cores.clone(),
-        };
+        let cores = CpuOptions { threads: options.threads, cores: options.cores.clone() };
         let device = CpuDevice::on_clock(cores, options.clock.clone());
         let device = device.map_err(|error| OpenError::unavailable(name, error))?;
         Ok(Arc::new(device))
     }
 
     fn relevant(&self, options: &Options) -> Options {
-        Options {
-            timing: None,
-            ..options.clone()
-        }
+        Options { timing: None, ..options.clone() }
     }
 }

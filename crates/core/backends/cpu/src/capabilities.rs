@@ -21,11 +21,7 @@ pub(crate) fn probed(operations: impl IntoIterator<Item = Operation>) -> Capabil
     // Whatever is in there was put there as a whole.
     let mut probed = lock(&PROBED);
     let known = probed.get_or_insert_default();
-    let one = |operation| {
-        (known.entry(operation))
-            .or_insert_with(|| capability(operation))
-            .clone()
-    };
+    let one = |operation| (known.entry(operation)).or_insert_with(|| capability(operation)).clone();
     Capabilities::new(operations.into_iter().filter_map(one).collect())
 }
 
@@ -35,10 +31,7 @@ fn capability(operation: Operation) -> Option<Capability> {
     Some(Capability {
         operation,
         max_segments: usable.iter().map(|(_, segments)| *segments).min()?,
-        variants: usable
-            .into_iter()
-            .map(|(variant, _)| variant.name.to_owned())
-            .collect(),
+        variants: usable.into_iter().map(|(variant, _)| variant.name.to_owned()).collect(),
         max_source_bytes: MAX_BYTES,
         max_destination_bytes: MAX_BYTES,
         max_depth: MAX_DEPTH,

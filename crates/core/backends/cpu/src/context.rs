@@ -25,16 +25,8 @@ impl CpuContext {
     pub(crate) fn open(device: Arc<DeviceState>, config: ContextConfig) -> Result<Self, OpenError> {
         let begin = Instant::now();
         let threads = start(&device, &config)?;
-        let lifecycle = Lifecycle {
-            init_ns: Some(elapsed_ns(begin)),
-            ..Lifecycle::default()
-        };
-        Ok(Self {
-            device,
-            config,
-            threads,
-            lifecycle,
-        })
+        let lifecycle = Lifecycle { init_ns: Some(elapsed_ns(begin)), ..Lifecycle::default() };
+        Ok(Self { device, config, threads, lifecycle })
     }
 }
 
@@ -72,8 +64,7 @@ impl Context for CpuContext {
         if same {
             // Kernels do not depend on how long buffers are: there is nothing to tear down.
             self.device.capabilities.check(NAME, &config)?;
-            self.threads
-                .set_longest(config.max_source_bytes, config.max_destination_bytes);
+            self.threads.set_longest(config.max_source_bytes, config.max_destination_bytes);
             self.lifecycle.end_ns = Some(0);
         } else {
             let next = start(&self.device, &config)?;
@@ -118,22 +109,15 @@ fn start(device: &DeviceState, config: &ContextConfig) -> Result<Threads, OpenEr
             })
         })
         .collect::<Result<Vec<_>, overside_ops::Error>>()?;
-    Threads::spawn(limits, Arc::new(applied), CpuAccounting::Host, mains).map_err(|error| {
-        OpenError::Failed {
-            device: NAME.into(),
-            reason: error.to_string(),
-        }
-    })
+    Threads::spawn(limits, Arc::new(applied), CpuAccounting::Host, mains)
+        .map_err(|error| OpenError::Failed { device: NAME.into(), reason: error.to_string() })
 }
 
 /// Returns the limits on the jobs of a context, after checking `config` against the device's
 /// capabilities.
 pub(crate) fn limits(device: &DeviceState, config: &ContextConfig) -> Result<Limits, OpenError> {
     let capability = device.capabilities.check(NAME, config)?;
-    Ok(Limits {
-        gather: true,
-        ..Limits::new(device.id, capability, config)
-    })
+    Ok(Limits { gather: true, ..Limits::new(device.id, capability, config) })
 }
 
 fn worker(index: usize, mut runner: Runner) -> WorkerMain {

@@ -41,14 +41,9 @@ pub(crate) fn check(options: &CpuOptions) -> Result<(), CpuError> {
     match cores.iter().find(|core| !usable(core)) {
         None => Ok(()),
         Some(&core) => {
-            let usable: Vec<String> = (0..CpuSet::MAX_CPU)
-                .filter(usable)
-                .map(|core| core.to_string())
-                .collect();
-            Err(CpuError::Core {
-                core,
-                usable: usable.join(", "),
-            })
+            let usable: Vec<String> =
+                (0..CpuSet::MAX_CPU).filter(usable).map(|core| core.to_string()).collect();
+            Err(CpuError::Core { core, usable: usable.join(", ") })
         }
     }
 }

@@ -44,10 +44,7 @@ pub struct CpuOptions {
 impl Default for CpuOptions {
     /// A context with one thread, not pinned.
     fn default() -> Self {
-        Self {
-            threads: 1,
-            cores: None,
-        }
+        Self { threads: 1, cores: None }
     }
 }
 
@@ -132,11 +129,7 @@ impl Device for CpuDevice {
     }
 
     fn context_bytes(&self, config: &ContextConfig) -> u64 {
-        memory_bytes(
-            &config.operation,
-            config.max_source_bytes,
-            self.0.options.threads,
-        )
+        memory_bytes(&config.operation, config.max_source_bytes, self.0.options.threads)
     }
 
     fn open(&self, config: ContextConfig) -> Result<Box<dyn Context>, OpenError> {

@@ -35,10 +35,7 @@ pub(crate) fn open(
                 runner,
                 free_at: vec![device.clock.now(); device.options.threads],
             }),
-            times: Lifecycle {
-                init_ns: Some(spent.as_nanos() as u64),
-                ..Lifecycle::default()
-            },
+            times: Lifecycle { init_ns: Some(spent.as_nanos() as u64), ..Lifecycle::default() },
         })
     });
     let context = VirtualContext::open(clock, CpuAccounting::Host, config, set_up)?;

@@ -40,10 +40,7 @@ fn main() {
         let operation = operation(Format::Deflate);
         let name = operation.to_string();
         if filter.as_ref().is_none_or(|filter| name.contains(filter)) {
-            println!(
-                "{name}: {}",
-                told(&against_library(&device, operation, &plain, is_bench))
-            );
+            println!("{name}: {}", told(&against_library(&device, operation, &plain, is_bench)));
         }
     }
 }
@@ -60,13 +57,8 @@ fn against_library(
     };
     let inputs = compressed(&config, plain);
     let sources: Vec<Slice> = inputs.iter().map(|input| slice(device, input)).collect();
-    let library = OperationConfig {
-        variant: "isal".into(),
-        ..config.clone()
-    };
-    let mut kernel = prepare(&library)
-        .and_then(|ready| ready.kernel())
-        .expect("ISA-L");
+    let library = OperationConfig { variant: "isal".into(), ..config.clone() };
+    let mut kernel = prepare(&library).and_then(|ready| ready.kernel()).expect("ISA-L");
     let context = device.open(ContextConfig {
         operation: config,
         depth: DEPTH,

@@ -30,10 +30,7 @@ fn ports() -> Option<Finding> {
             drivers.join(", ")
         ),
     };
-    Some(Finding {
-        level: Severity::Note,
-        message,
-    })
+    Some(Finding { level: Severity::Note, message })
 }
 
 impl Backend for DpdkBackend {
@@ -86,10 +83,9 @@ impl Backend for DpdkBackend {
     fn doctor(&self) -> Vec<Finding> {
         let finding = |device: &Described| match &device.unavailable {
             // Most machines need none.
-            Some(reason) if device.name == self.wildcard() => Finding {
-                level: Severity::Note,
-                message: format!("no DPDK devices: {reason}"),
-            },
+            Some(reason) if device.name == self.wildcard() => {
+                Finding { level: Severity::Note, message: format!("no DPDK devices: {reason}") }
+            }
             _ => Finding::of_device(device),
         };
         self.list().iter().map(finding).chain(ports()).collect()

@@ -29,10 +29,7 @@ unsafe impl Send for Batch {}
 impl Batch {
     /// Adds the job in a place.
     pub(crate) fn add(&mut self, work: &mut QueueShare, number: u32) {
-        let raw = |bytes: &[u8]| RawSegment {
-            start: bytes.as_ptr(),
-            len: bytes.len() as u64,
-        };
+        let raw = |bytes: &[u8]| RawSegment { start: bytes.as_ptr(), len: bytes.len() as u64 };
         let (ones, scratch) = work.scratch.split_at_mut(TRAILER_BYTES);
         let Slot { job, plain, .. } = &mut work.slots[number as usize];
         let first = self.segments.len();

@@ -120,11 +120,6 @@ impl Context for DpdkContext {
         let end = Instant::now();
         drop(pipeline);
         lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
-        Closed {
-            completions,
-            abandoned,
-            lifecycle,
-            cpu_time: CpuTime::default(),
-        }
+        Closed { completions, abandoned, lifecycle, cpu_time: CpuTime::default() }
     }
 }

@@ -109,9 +109,7 @@ impl Engine {
             rules,
         };
         let _control = runtime.control();
-        runtime
-            .shim
-            .configure(self.found.kind, self.found.id, &setup)
+        runtime.shim.configure(self.found.kind, self.found.id, &setup)
     }
 
     /// The queue that the fewest contexts use.
@@ -141,14 +139,11 @@ impl Engine {
     /// Loads rules into a regexdev, unless it has them.
     pub(crate) fn use_rules(&self, runtime: &Runtime, rules: Arc<Rules>) -> Result<(), String> {
         let mut loaded = lock(&self.rules);
-        let same = loaded
-            .rules
-            .as_ref()
-            .is_some_and(|now| now.patterns == rules.patterns);
+        let same = loaded.rules.as_ref().is_some_and(|now| now.patterns == rules.patterns);
         if !same {
             if loaded.users > 0 {
                 return Err(
-                    "another context uses it with other patterns, and it holds one set".into(),
+                    "another context uses it with other patterns, and it holds one set".into()
                 );
             }
             loaded.rules = None;

@@ -25,15 +25,8 @@ use crate::{capabilities, probe};
 pub const ARGUMENTS: &str = "OVERSIDE_DPDK_ARGS";
 /// Arguments that DPDK is started with if [`ARGUMENTS`] is not set: no hardware, no huge pages,
 /// nothing shared with other processes, nothing that requires privileges.
-const SOFTWARE: [&str; 7] = [
-    "--no-huge",
-    "--no-pci",
-    "--no-shconf",
-    "--no-telemetry",
-    "--iova-mode=va",
-    "-m",
-    "64",
-];
+const SOFTWARE: [&str; 7] =
+    ["--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "--iova-mode=va", "-m", "64"];
 /// Virtual devices that exist if their drivers are installed.
 pub const SOFTWARE_DEVICES: [&str; 3] = ["compress_isal", "compress_zlib", "dma_skeleton"];
 /// Highest number that may follow the name of a software device to name another instance of it, as
@@ -103,9 +96,7 @@ impl Environment {
             look_after(&inbox);
         };
         let lost = |reason: String| DpdkError::Start(reason);
-        thread
-            .spawn(body)
-            .map_err(|error| lost(error.to_string()))?;
+        thread.spawn(body).map_err(|error| lost(error.to_string()))?;
         let start = (started.recv()).map_err(|_| lost("its thread ended".into()))??;
         Ok(Arc::new(Self {
             runtime: Arc::new(Runtime::new(shim, start)),
@@ -174,10 +165,7 @@ impl Environment {
         };
         let engine =
             (engines.entry((found.kind, found.id))).or_insert_with(|| set_up(&self.runtime, found));
-        engine.clone().map_err(|reason| DpdkError::Unusable {
-            name: name.into(),
-            reason,
-        })
+        engine.clone().map_err(|reason| DpdkError::Unusable { name: name.into(), reason })
     }
 
     /// Makes the environment's own thread wait for jobs that were abandoned.
@@ -250,10 +238,7 @@ fn arguments() -> Arguments {
 
 impl Arguments {
     fn software() -> Self {
-        Self {
-            given: SOFTWARE.map(str::to_owned).to_vec(),
-            software: true,
-        }
+        Self { given: SOFTWARE.map(str::to_owned).to_vec(), software: true }
     }
 
     /// Starts DPDK on this thread.
@@ -287,12 +272,7 @@ impl Arguments {
 fn usable_cores() -> Option<String> {
     let set = rustix::thread::sched_getaffinity(None).ok()?;
     let usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
-    Some(
-        usable
-            .map(|core| core.to_string())
-            .collect::<Vec<_>>()
-            .join(","),
-    )
+    Some(usable.map(|core| core.to_string()).collect::<Vec<_>>().join(","))
 }
 
 /// Devices by the names that they are opened by. A card can be in several classes under one name;
@@ -315,11 +295,7 @@ fn instances(devices: &[FoundDevice]) -> Vec<(String, Option<FoundDevice>)> {
 fn known(devices: &[(String, Option<FoundDevice>)]) -> String {
     let mut names: Vec<&str> = devices.iter().map(|(name, _)| name.as_str()).collect();
     names.extend(
-        SOFTWARE_DEVICES
-            .iter()
-            .filter(|name| !names.contains(*name))
-            .copied()
-            .collect::<Vec<_>>(),
+        SOFTWARE_DEVICES.iter().filter(|name| !names.contains(*name)).copied().collect::<Vec<_>>(),
     );
     format!("; there are: {}", names.join(", "))
 }

@@ -113,11 +113,7 @@ impl EthernetPort {
         let id = unsafe { (table.attach)(device.as_ptr(), arguments.as_ptr()) };
         shim.check(id).map_err(unusable)?;
         drop(control);
-        let attached = Attached {
-            environment,
-            table,
-            id,
-        };
+        let attached = Attached { environment, table, id };
         let control = runtime.control();
         let info = info(table, id, port.device)
             .map_err(|code| unusable(shim.check(code).err().unwrap_or_default()))?;
@@ -128,10 +124,7 @@ impl EthernetPort {
                 info.1
             )));
         }
-        let setup = RawPortSetup {
-            queues,
-            rx_descriptors,
-        };
+        let setup = RawPortSetup { queues, rx_descriptors };
         let mut handles = vec![ptr::null_mut::<c_void>(); usize::from(queues)];
         // SAFETY: there is room for the requested number of queues.
         let started = unsafe { (table.start)(id, &setup, handles.as_mut_ptr()) };
@@ -139,12 +132,7 @@ impl EthernetPort {
         drop(control);
         started.map_err(unusable)?;
         std::mem::forget(attached);
-        let port = Arc::new(Self {
-            environment: Arc::clone(environment),
-            table,
-            id,
-            info: info.0,
-        });
+        let port = Arc::new(Self { environment: Arc::clone(environment), table, id, info: info.0 });
         let queue = |handle| EthernetQueue::new(Arc::clone(&port), handle);
         let queues = handles.into_iter().map(queue).collect();
         Ok((port, queues))
@@ -216,17 +204,9 @@ fn info(table: &EthernetTable, id: i32, name: &str) -> Result<(PortInfo, u16), i
     let mut raw = MaybeUninit::<RawPortInfo>::zeroed();
     // SAFETY: the structure is the one of `shim.h`, for which all zeros are valid.
     let (code, raw) = unsafe { ((table.info)(id, raw.as_mut_ptr()), raw.assume_init()) };
-    let info = PortInfo {
-        name: name.into(),
-        driver: text(&raw.driver),
-        mac: raw.mac,
-        mtu: raw.mtu,
-    };
-    if code < 0 {
-        Err(code)
-    } else {
-        Ok((info, raw.queues))
-    }
+    let info =
+        PortInfo { name: name.into(), driver: text(&raw.driver), mac: raw.mac, mtu: raw.mtu };
+    if code < 0 { Err(code) } else { Ok((info, raw.queues)) }
 }
 
 /// Drivers of virtual ports that are installed, as in `net_memif`: those that DPDK loaded when it started.

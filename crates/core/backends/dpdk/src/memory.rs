@@ -52,15 +52,9 @@ pub(crate) fn allocate(
     // SAFETY: the function takes any length and alignment.
     let start = unsafe { (shim.0.allocate)(len, align.max(64)) };
     let start = NonNull::new(start.cast::<u8>()).ok_or(MemoryError::Exhausted { len })?;
-    let owner = Allocation {
-        runtime: Arc::clone(runtime),
-        start,
-    };
+    let owner = Allocation { runtime: Arc::clone(runtime), start };
     check_known(shim, name, start.as_ptr(), len)?;
-    let registration = Registration {
-        device,
-        handle: Arc::new(()) as Arc<dyn Any + Send + Sync>,
-    };
+    let registration = Registration { device, handle: Arc::new(()) as Arc<dyn Any + Send + Sync> };
     // SAFETY: `allocate` returned `len` zeroed bytes that nothing else uses, and they stay until
     // the owner is dropped.
     Ok(unsafe { Region::from_owner(start, len, Box::new(owner), Some(registration)) })
@@ -74,16 +68,11 @@ pub(crate) fn register(
 ) -> Result<Slice, MemoryError> {
     runtime.enter_thread();
     let (start, len) = (foreign.as_bytes().as_ptr(), foreign.as_bytes().len());
-    let mapping =
-        Mapping::new(runtime, start as usize, len).map_err(|reason| MemoryError::Unreachable {
-            device: name.into(),
-            reason,
-        })?;
+    let mapping = Mapping::new(runtime, start as usize, len)
+        .map_err(|reason| MemoryError::Unreachable { device: name.into(), reason })?;
     check_known(runtime.shim, name, start, len)?;
-    let registration = Registration {
-        device,
-        handle: Arc::new(mapping) as Arc<dyn Any + Send + Sync>,
-    };
+    let registration =
+        Registration { device, handle: Arc::new(mapping) as Arc<dyn Any + Send + Sync> };
     Ok(Slice::from_external(foreign, Some(registration)))
 }
 
@@ -108,10 +97,7 @@ struct Mapping {
 impl Mapping {
     fn new(runtime: &Arc<Runtime>, start: usize, len: usize) -> Result<Self, String> {
         let page = rustix::param::page_size();
-        let mut mapping = Self {
-            runtime: Arc::clone(runtime),
-            areas: Vec::new(),
-        };
+        let mut mapping = Self { runtime: Arc::clone(runtime), areas: Vec::new() };
         if len == 0 {
             return Ok(mapping);
         }

@@ -58,11 +58,7 @@ pub(crate) struct Orphan {
 impl Orphan {
     pub(crate) fn new(work: QueueShare, quarantined: Arc<AtomicUsize>) -> Self {
         quarantined.fetch_add(work.slots.len(), Ordering::Relaxed);
-        Self {
-            work: Some(work),
-            quarantined,
-            done: Vec::new(),
-        }
+        Self { work: Some(work), quarantined, done: Vec::new() }
     }
 
     /// Frees completed jobs. Returns `true` if none is left.

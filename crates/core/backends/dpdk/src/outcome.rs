@@ -58,17 +58,15 @@ fn decompressed(
     match done.status {
         // Into the trailer.
         shim::DONE if consumed > source_len => Err(Error::Corrupt(ENDS_EARLY.into())),
-        shim::DONE if consumed < source_len => Err(Error::Corrupt(format!(
-            "{} bytes follow the stream",
-            source_len - consumed
-        ))),
+        shim::DONE if consumed < source_len => {
+            Err(Error::Corrupt(format!("{} bytes follow the stream", source_len - consumed)))
+        }
         shim::DONE if done.produced as usize > capacity => Err(Error::OutputTooSmall { capacity }),
         shim::DONE => Ok(written(done.produced)),
         shim::NO_SPACE => Err(Error::OutputTooSmall { capacity }),
-        shim::ERROR if behavior.tells_space => Err(Error::Corrupt(format!(
-            "the device finds the stream invalid{}",
-            detail(done)
-        ))),
+        shim::ERROR if behavior.tells_space => {
+            Err(Error::Corrupt(format!("the device finds the stream invalid{}", detail(done))))
+        }
         shim::ERROR => Err(failed(format!(
             "the stream is invalid or does not fit into {capacity} bytes: the driver does not say \
              which{}",
@@ -96,9 +94,7 @@ pub(crate) fn matched(
     match done.status {
         shim::DONE => {}
         shim::INCOMPLETE => {
-            return Err(JobError::Failed(
-                "there are more matches than the engine reports".into(),
-            ));
+            return Err(JobError::Failed("there are more matches than the engine reports".into()));
         }
         _ => return Err(JobError::Failed(other(done).to_string())),
     }
@@ -127,16 +123,11 @@ pub(crate) fn matched(
         }
         MatchKind::Search => Output {
             written: 0,
-            value: places
-                .first()
-                .map(|place| record_start(source, *place) as u64),
+            value: places.first().map(|place| record_start(source, *place) as u64),
         },
         MatchKind::Count => {
             let count = records(source, &places, |_| ());
-            Output {
-                written: 0,
-                value: Some(count),
-            }
+            Output { written: 0, value: Some(count) }
         }
         MatchKind::Bitmap => {
             let all = source.split_inclusive(|byte| *byte == b'\n').count();
@@ -145,13 +136,8 @@ pub(crate) fn matched(
                 return Err(JobError::OutputTooSmall { capacity });
             };
             bits.fill(0);
-            let count = records(source, &places, |record| {
-                bits[record / 8] |= 1 << (record % 8)
-            });
-            Output {
-                written: all.div_ceil(8),
-                value: Some(count),
-            }
+            let count = records(source, &places, |record| bits[record / 8] |= 1 << (record % 8));
+            Output { written: all.div_ceil(8), value: Some(count) }
         }
     };
     Ok(Outcome::Done(output))
@@ -159,10 +145,7 @@ pub(crate) fn matched(
 
 fn record_start(source: &[u8], place: usize) -> usize {
     let before = &source[..place];
-    before
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |end| end + 1)
+    before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }
 
 /// Calls `found` with each record that has a place in it. Returns how many.
@@ -184,17 +167,11 @@ fn records(source: &[u8], places: &[usize], mut found: impl FnMut(usize)) -> u64
 }
 
 fn written(bytes: u32) -> Output {
-    Output {
-        written: bytes as usize,
-        value: None,
-    }
+    Output { written: bytes as usize, value: None }
 }
 
 fn failed(reason: String) -> Error {
-    Error::Library {
-        library: LIBRARY,
-        reason,
-    }
+    Error::Library { library: LIBRARY, reason }
 }
 
 fn other(done: &FinishedJob) -> Error {

@@ -58,17 +58,12 @@ impl Pipeline {
         let capability = shared.capabilities.check(name, &config)?;
         let operation = config.operation.operation;
         check_operation(shared, &config)?;
-        let failed = |reason: String| OpenError::Failed {
-            device: name.clone(),
-            reason,
-        };
+        let failed = |reason: String| OpenError::Failed { device: name.clone(), reason };
         let (environment, engine) = (&shared.environment, &shared.engine);
         let runtime = &environment.runtime;
         runtime.enter_thread();
-        let behavior = (engine.behaviors.get(operation)).ok_or_else(|| OpenError::Unsupported {
-            device: name.clone(),
-            operation,
-        })?;
+        let behavior = (engine.behaviors.get(operation))
+            .ok_or_else(|| OpenError::Unsupported { device: name.clone(), operation })?;
         let begin = Instant::now();
         let with_rules = engine.found.kind == Kind::Match;
         if with_rules {
@@ -118,11 +113,7 @@ impl Pipeline {
         with_rules: bool,
     ) -> Result<QueueShare, String> {
         let (runtime, engine) = (&shared.environment.runtime, &shared.engine);
-        let trailer = if behavior.needs_trailer {
-            TRAILER.len()
-        } else {
-            0
-        };
+        let trailer = if behavior.needs_trailer { TRAILER.len() } else { 0 };
         let segments = behavior.segments + trailer;
         let (operation, depth) = (&config.operation, config.depth);
         let resources =
@@ -170,11 +161,7 @@ impl Pipeline {
     }
 
     pub(crate) fn lost(&self, reason: &str) -> Lost {
-        Lost {
-            device: self.shared.info.name.clone(),
-            reason: reason.into(),
-            tags: self.tags(),
-        }
+        Lost { device: self.shared.info.name.clone(), reason: reason.into(), tags: self.tags() }
     }
 
     /// Implements [`overside_device::Context::submit`]: hands jobs to the device in batches.
@@ -237,10 +224,7 @@ impl Pipeline {
     /// Returns the result of a job that can be decided without the device, such as one with an
     /// empty source or a missed deadline. `None`: the device has to run it.
     fn decided(&self, job: &Job) -> Option<Result<Outcome, JobError>> {
-        if job
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
-        {
+        if job.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Some(Err(JobError::DeadlineExceeded));
         }
         let (len, capacity) = (job.source.len(), job.destination.len());
@@ -396,10 +380,7 @@ impl Pipeline {
             result,
             source: job.source,
             destination: Some(job.destination),
-            stages: Stages {
-                engine_ns,
-                ..Stages::default()
-            },
+            stages: Stages { engine_ns, ..Stages::default() },
             applied: Arc::clone(&self.applied),
         });
     }
@@ -466,20 +447,13 @@ fn check_operation(shared: &DeviceState, config: &ContextConfig) -> Result<(), O
     }
     match (asked.operation, asked.level) {
         (Operation::Compress(_), Some(level)) if !(1..=9).contains(&level) => {
-            Err(OpenError::Operation(Error::Level {
-                variant: "DPDK",
-                level,
-                min: 1,
-                max: 9,
-            }))
+            Err(OpenError::Operation(Error::Level { variant: "DPDK", level, min: 1, max: 9 }))
         }
         (Operation::Match(_), _) => {
             // Whatever the engine compiled, the patterns are to mean the same as everywhere.
             let mut other = asked.clone();
             other.variant = "auto".into();
-            overside_ops::prepare(&other)
-                .map(|_| ())
-                .map_err(OpenError::Operation)
+            overside_ops::prepare(&other).map(|_| ()).map_err(OpenError::Operation)
         }
         _ => Ok(()),
     }

@@ -70,19 +70,11 @@ pub(crate) fn behaviors(runtime: &Arc<Runtime>, engine: &Engine) -> Result<Behav
 }
 
 fn matching(engine: &Engine) -> Behaviors {
-    let behavior = Behavior {
-        segments: 1,
-        needs_trailer: false,
-        tells_space: true,
-    };
+    let behavior = Behavior { segments: 1, needs_trailer: false, tells_space: true };
     let kinds = [MatchKind::Search, MatchKind::Count, MatchKind::Bitmap];
     match engine.limits.matches {
         0 => Behaviors::default(),
-        _ => Behaviors(
-            kinds
-                .map(|kind| (Operation::Match(kind), behavior))
-                .to_vec(),
-        ),
+        _ => Behaviors(kinds.map(|kind| (Operation::Match(kind), behavior)).to_vec()),
     }
 }
 
@@ -196,9 +188,7 @@ impl<'a> Trial<'a> {
         let done = self.job(segments, 2 * LEN)?;
         match done.status {
             shim::DONE => self.check(&done),
-            status => Err(format!(
-                "the driver answers a simple job with status {status}"
-            )),
+            status => Err(format!("the driver answers a simple job with status {status}")),
         }
     }
 
@@ -239,11 +229,7 @@ impl<'a> Trial<'a> {
             std::thread::yield_now();
         }
         if taken {
-            let memory = (
-                self.resources.take(),
-                self.source.take(),
-                self.destination.take(),
-            );
+            let memory = (self.resources.take(), self.source.take(), self.destination.take());
             std::mem::forget(memory);
         }
         Err("the device did not answer".into())

@@ -103,24 +103,14 @@ impl Queue {
             return Err(reason.clone());
         }
         // Some drivers run a job that they then have no place for, so none is offered.
-        let room = self
-            .capacity
-            .saturating_sub(state.in_flight)
-            .min(jobs.len());
+        let room = self.capacity.saturating_sub(state.in_flight).min(jobs.len());
         if room == 0 {
             return Ok(0);
         }
         let call = self.shim.0.enqueue;
         // SAFETY: the caller vouches for the jobs; the lock makes this the queue's only user.
-        let taken = unsafe {
-            call(
-                self.kind as u32,
-                self.id,
-                self.number,
-                jobs.as_ptr(),
-                room as u32,
-            )
-        };
+        let taken =
+            unsafe { call(self.kind as u32, self.id, self.number, jobs.as_ptr(), room as u32) };
         let taken = usize::try_from(taken).map_err(|_| self.lose(&mut state, taken))?;
         state.in_flight += taken;
         self.watch(&mut state, taken)?;

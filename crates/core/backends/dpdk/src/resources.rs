@@ -113,9 +113,7 @@ impl Resources {
 
     pub(crate) fn transform(&self, number: u32) -> *mut c_void {
         let own = self.transforms.get(number as usize);
-        own.or(self.transforms.first())
-            .copied()
-            .unwrap_or(ptr::null_mut())
+        own.or(self.transforms.first()).copied().unwrap_or(ptr::null_mut())
     }
 }
 

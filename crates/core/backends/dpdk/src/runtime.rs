@@ -27,12 +27,7 @@ pub(crate) struct Areas(pub(crate) BTreeMap<usize, (usize, usize)>);
 
 impl Runtime {
     pub(crate) fn new(shim: Shim, start: Duration) -> Self {
-        Self {
-            shim,
-            start,
-            control: Mutex::default(),
-            areas: Mutex::default(),
-        }
+        Self { shim, start, control: Mutex::default(), areas: Mutex::default() }
     }
 
     /// Locks DPDK for a call that sets something up.
@@ -50,16 +45,10 @@ impl Runtime {
         // A thread that is ending goes without.
         let _ = ENTERED.try_with(|entered| {
             let mut entered = entered.borrow_mut();
-            if !entered
-                .as_ref()
-                .is_some_and(|one| std::ptr::eq(one.shim.0, table))
-            {
+            if !entered.as_ref().is_some_and(|one| std::ptr::eq(one.shim.0, table)) {
                 *entered = None;
                 let leaves = self.shim.thread_enter();
-                *entered = Some(Entered {
-                    shim: self.shim,
-                    leaves,
-                });
+                *entered = Some(Entered { shim: self.shim, leaves });
             }
         });
     }

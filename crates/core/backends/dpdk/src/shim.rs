@@ -206,9 +206,9 @@ impl Shim {
         let table: &'static Table = unsafe { &**table };
         match table.abi {
             ABI => Ok(Self(table)),
-            other => Err(SHIM
-                .unloadable(format!("the shim has interface {other}, not {ABI}"))
-                .into()),
+            other => {
+                Err(SHIM.unloadable(format!("the shim has interface {other}, not {ABI}")).into())
+            }
         }
     }
 
@@ -224,10 +224,8 @@ impl Shim {
         arguments: &[CString],
         directory: Option<&CString>,
     ) -> Result<(), DpdkError> {
-        let mut pointers: Vec<*mut c_char> = arguments
-            .iter()
-            .map(|one| one.as_ptr().cast_mut())
-            .collect();
+        let mut pointers: Vec<*mut c_char> =
+            arguments.iter().map(|one| one.as_ptr().cast_mut()).collect();
         pointers.push(ptr::null_mut());
         let directory = directory.map_or(ptr::null(), |path| path.as_ptr());
         // SAFETY: `arguments` outlives the call, and DPDK permutes the pointers but does not write
@@ -259,11 +257,8 @@ impl Shim {
             CStr::from_ptr(buffer.as_ptr())
         };
         let text = text.to_string_lossy();
-        let lines: Vec<&str> = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty())
-            .collect();
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         lines.join("; ")
     }
 
@@ -287,14 +282,8 @@ impl Shim {
     }
 
     pub(crate) fn devices(self) -> Vec<FoundDevice> {
-        let none = RawDevice {
-            kind: 0,
-            id: 0,
-            socket: 0,
-            hardware: 0,
-            name: [0; 64],
-            driver: [0; 64],
-        };
+        let none =
+            RawDevice { kind: 0, id: 0, socket: 0, hardware: 0, name: [0; 64], driver: [0; 64] };
         let mut all = vec![none; MAX_DEVICES];
         // SAFETY: at most as many are written as there is room for.
         let count = unsafe { (self.0.devices)(all.as_mut_ptr(), MAX_DEVICES as u32) } as usize;
@@ -312,10 +301,7 @@ impl Shim {
                 driver: text(&device.driver),
             })
         };
-        all[..count.min(MAX_DEVICES)]
-            .iter()
-            .filter_map(found)
-            .collect()
+        all[..count.min(MAX_DEVICES)].iter().filter_map(found).collect()
     }
 
     pub(crate) fn limits(self, kind: Kind, id: i32) -> Result<RawLimits, String> {
@@ -352,10 +338,7 @@ pub(crate) struct Setup<'a> {
 }
 
 pub(crate) fn text(field: &[c_char]) -> String {
-    let bytes: Vec<u8> = field
-        .iter()
-        .map(|byte| *byte as u8)
-        .take_while(|byte| *byte != 0)
-        .collect();
+    let bytes: Vec<u8> =
+        field.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -27,10 +27,7 @@ fn prose(seed: usize, len: usize) -> Vec<u8> {
     let words: Vec<Vec<u8>> = (0..2000)
         .map(|_| {
             let letters = 2 + next(8);
-            (0..letters)
-                .map(|_| b'a' + next(26) as u8)
-                .chain(*b" ")
-                .collect()
+            (0..letters).map(|_| b'a' + next(26) as u8).chain(*b" ").collect()
         })
         .collect();
     let mut text = Vec::with_capacity(len + 10);
@@ -71,17 +68,14 @@ fn one(card: &str, name: &str, format: Option<&str>, len: usize) {
     let mut context = device.open(config(name, DEPTH as usize, len)).unwrap();
     let input =
         |seed| format.map_or_else(|| prose(seed, len), |format| compressed(seed, len, format));
-    let mut jobs: Vec<_> = (0..DEPTH)
-        .map(|tag| job(&device, tag, input(tag as usize), len))
-        .collect();
+    let mut jobs: Vec<_> =
+        (0..DEPTH).map(|tag| job(&device, tag, input(tag as usize), len)).collect();
     let (mut over, mut late, mut modelled) = (Vec::new(), 0, Duration::ZERO);
     for batch in 0..=BATCHES {
         let (begin, seen) = run(&mut *context, jobs);
         let last = seen.last().unwrap();
         let stages = last.completion.stages;
-        let ns = [stages.queueing_ns, stages.transfer_ns, stages.engine_ns]
-            .into_iter()
-            .flatten();
+        let ns = [stages.queueing_ns, stages.transfer_ns, stages.engine_ns].into_iter().flatten();
         modelled = Duration::from_nanos(ns.sum());
         // The first batch is computed.
         if batch > 0 {

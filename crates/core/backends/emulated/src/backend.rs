@@ -40,9 +40,7 @@ impl Backend for EmulatedBackend {
 
     fn list(&self) -> Vec<Described> {
         match names() {
-            Ok(names) => (names.iter())
-                .map(|name| Described::by_opening(self, name))
-                .collect(),
+            Ok(names) => (names.iter()).map(|name| Described::by_opening(self, name)).collect(),
             Err(error) => vec![Described::unavailable(&self.wildcard(), error.to_string())],
         }
     }
@@ -61,10 +59,9 @@ impl Backend for EmulatedBackend {
         let profile = found.ok_or_else(|| OpenError::unknown(name, self.known_names()))?;
         match profile.why_not_emulated() {
             Some(reason) => Err(OpenError::unavailable(name, reason)),
-            None if options.clock.is_virtual() => Ok(Arc::new(EmulatedDevice::on_clock(
-                profile,
-                options.clock.clone(),
-            ))),
+            None if options.clock.is_virtual() => {
+                Ok(Arc::new(EmulatedDevice::on_clock(profile, options.clock.clone())))
+            }
             None if options.timing == Some(Timing::Virtual) => {
                 let reason = "virtual timing needs a virtual clock, and whoever opens it has none";
                 Err(OpenError::unavailable(name, reason))
@@ -81,10 +78,7 @@ impl Backend for EmulatedBackend {
         let profile = profiles.into_iter().find(|profile| profile.name == name)?;
         Some(match profile.why_not_emulated() {
             Some(reason) => OpenError::unavailable(name, reason),
-            None => OpenError::BareCard {
-                name: name.into(),
-                suggestion: device_of(name),
-            },
+            None => OpenError::BareCard { name: name.into(), suggestion: device_of(name) },
         })
     }
 
@@ -94,11 +88,7 @@ impl Backend for EmulatedBackend {
             true => Timing::Virtual,
             false => mode(options.timing).timing(),
         };
-        Options {
-            timing: Some(timing),
-            clock,
-            ..Options::default()
-        }
+        Options { timing: Some(timing), clock, ..Options::default() }
     }
 }
 

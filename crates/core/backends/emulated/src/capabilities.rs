@@ -11,10 +11,7 @@ const MAX_DEPTH: usize = 4096;
 /// One capability for each operation of the profile that at least one library can compute.
 pub(crate) fn of(profile: &Profile, mode: Mode) -> Capabilities {
     let all = Operation::all().into_iter();
-    Capabilities::new(
-        all.filter_map(|operation| one(profile, mode, operation))
-            .collect(),
-    )
+    Capabilities::new(all.filter_map(|operation| one(profile, mode, operation)).collect())
 }
 
 fn one(profile: &Profile, mode: Mode, operation: Operation) -> Option<Capability> {
@@ -38,10 +35,6 @@ fn one(profile: &Profile, mode: Mode, operation: Operation) -> Option<Capability
         max_depth: depth.clamp(1, MAX_DEPTH),
         event: true,
         memory: MemoryKind::Registered,
-        missing: if timed {
-            profile.missing(operation)
-        } else {
-            Vec::new()
-        },
+        missing: if timed { profile.missing(operation) } else { Vec::new() },
     })
 }

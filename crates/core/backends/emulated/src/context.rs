@@ -60,10 +60,7 @@ pub(crate) fn work(
     let prepared = overside_ops::prepare(config)?;
     let variant = prepared.variant().clone();
     let runner = Runner::new(config.operation, prepared)?;
-    let settled = OperationConfig {
-        variant: variant.name.into(),
-        ..config.clone()
-    };
+    let settled = OperationConfig { variant: variant.name.into(), ..config.clone() };
     let work = CardWork::new(Arc::clone(state), &settled, runner);
     Ok((work, Applied::of(&state.info, &variant)))
 }
@@ -83,16 +80,9 @@ fn start(
     };
     let engine = Engine::new(work, config.depth, late_setup);
     let main = WorkerMain::new(state.info.name.as_str(), move |queue| engine.run(queue));
-    Threads::spawn(
-        limits,
-        Arc::new(applied),
-        CpuAccounting::Emulator,
-        vec![main],
+    Threads::spawn(limits, Arc::new(applied), CpuAccounting::Emulator, vec![main]).map_err(
+        |error| OpenError::Failed { device: state.info.name.clone(), reason: error.to_string() },
     )
-    .map_err(|error| OpenError::Failed {
-        device: state.info.name.clone(),
-        reason: error.to_string(),
-    })
 }
 
 impl Context for EmulatedContext {
@@ -151,13 +141,8 @@ impl Context for EmulatedContext {
     }
 
     fn close(self: Box<Self>, deadline: Instant) -> Closed {
-        let Self {
-            threads, lifecycle, ..
-        } = *self;
+        let Self { threads, lifecycle, .. } = *self;
         // The threads' own end says nothing about the card's.
-        Closed {
-            lifecycle,
-            ..threads.close(lifecycle, deadline)
-        }
+        Closed { lifecycle, ..threads.close(lifecycle, deadline) }
     }
 }

@@ -164,13 +164,8 @@ impl Engine {
                 std::hint::spin_loop();
                 now = Instant::now();
             }
-            if let Some(Pending {
-                job,
-                result,
-                mut stages,
-                due,
-                late_after,
-            }) = self.pending.pop_front()
+            if let Some(Pending { job, result, mut stages, due, late_after }) =
+                self.pending.pop_front()
             {
                 if now > late_after {
                     stages.late = true;
@@ -197,13 +192,7 @@ impl Engine {
         let late_setup_ns = self.late_setup.swap(0, Ordering::Relaxed);
         (stages.late, stages.overdue_ns) = (late_setup_ns > 0, late_setup_ns);
         let late_after = due + tolerance(due.saturating_duration_since(submitted));
-        self.pending.push_back(Pending {
-            job,
-            result,
-            stages,
-            due,
-            late_after,
-        });
+        self.pending.push_back(Pending { job, result, stages, due, late_after });
         self.busy = begin.elapsed();
     }
 }

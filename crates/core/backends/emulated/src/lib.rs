@@ -131,10 +131,7 @@ impl EmulatedDevice {
             capabilities: capabilities::of(&profile, mode),
             profile,
             mode,
-            registration: Registration {
-                device: DeviceId::unique(),
-                handle: Arc::new(()),
-            },
+            registration: Registration { device: DeviceId::unique(), handle: Arc::new(()) },
             epoch: clock.now(),
             clock,
             servers,

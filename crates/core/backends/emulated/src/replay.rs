@@ -35,11 +35,7 @@ impl Key {
                 hasher.digest128()
             }
         };
-        Self {
-            config,
-            source: digest,
-            len: source.len() as u64,
-        }
+        Self { config, source: digest, len: source.len() as u64 }
     }
 }
 
@@ -80,10 +76,7 @@ struct Entries {
 
 impl Replay {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self {
-            max_bytes,
-            kept: Mutex::default(),
-        }
+        Self { max_bytes, kept: Mutex::default() }
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<KeptResult>> {
@@ -103,11 +96,7 @@ impl Replay {
             return;
         }
         bytes.extend_from_slice(&destination[..written]);
-        let kept = KeptResult {
-            outcome,
-            bytes,
-            source_len: key.len as usize,
-        };
+        let kept = KeptResult { outcome, bytes, source_len: key.len as usize };
         let mut entries = lock(&self.kept);
         let after = entries.bytes + written + OVERHEAD_BYTES;
         if after <= self.max_bytes && entries.by_key.insert(key, Arc::new(kept)).is_none() {
@@ -126,10 +115,7 @@ mod tests {
     }
 
     fn done(written: usize) -> Outcome {
-        Outcome::Done(Output {
-            written,
-            value: Some(7),
-        })
+        Outcome::Done(Output { written, value: Some(7) })
     }
 
     #[test]
@@ -142,10 +128,10 @@ mod tests {
         assert_eq!((kept.deliver(&mut out), &out), (Ok(done(2)), b"xy\0\0"));
         assert!(replay.get(&Key::new(2, &source(b"abc"))).is_none());
         assert!(replay.get(&Key::new(1, &source(b"abd"))).is_none());
-        let chain =
-            Source::Chain(Box::new([b"a", b"b", b"c"].map(|one| {
-                Slice::from_external(ExternalBytes::new(one.to_vec()), None)
-            })));
+        let chain = Source::Chain(Box::new(
+            [b"a", b"b", b"c"]
+                .map(|one| Slice::from_external(ExternalBytes::new(one.to_vec()), None)),
+        ));
         assert_eq!(Key::new(1, &chain), key);
     }
 
@@ -156,15 +142,9 @@ mod tests {
         replay.keep(small, done(2), b"xy");
         replay.keep(stored, Outcome::Incompressible, b"....");
         let deliver = |key, capacity| replay.get(key).unwrap().deliver(&mut vec![0; capacity]);
-        assert_eq!(
-            deliver(&small, 1),
-            Err(JobError::OutputTooSmall { capacity: 1 })
-        );
+        assert_eq!(deliver(&small, 1), Err(JobError::OutputTooSmall { capacity: 1 }));
         assert_eq!(deliver(&small, 2), Ok(done(2)));
-        assert_eq!(
-            deliver(&stored, 3),
-            Err(JobError::OutputTooSmall { capacity: 3 })
-        );
+        assert_eq!(deliver(&stored, 3), Err(JobError::OutputTooSmall { capacity: 3 }));
         assert_eq!(deliver(&stored, 4), Ok(Outcome::Incompressible));
     }
 
@@ -172,14 +152,11 @@ mod tests {
     fn no_more_is_kept_than_allowed() {
         let replay = Replay::new(1000);
         let keys: Vec<_> = (0..100u8).map(|one| Key::new(1, &source(&[one]))).collect();
-        keys.iter()
-            .for_each(|key| replay.keep(*key, done(100), &[1; 100]));
+        keys.iter().for_each(|key| replay.keep(*key, done(100), &[1; 100]));
         let found = keys.iter().filter(|key| replay.get(key).is_some()).count();
         assert_eq!(found, 1000 / (100 + OVERHEAD_BYTES));
         // The same result again takes no room.
-        keys.iter()
-            .take(1)
-            .for_each(|key| replay.keep(*key, done(100), &[1; 100]));
+        keys.iter().take(1).for_each(|key| replay.keep(*key, done(100), &[1; 100]));
         assert!(replay.get(&keys[2]).is_some());
         Replay::new(10).keep(keys[0], done(100), &[1; 100]);
     }

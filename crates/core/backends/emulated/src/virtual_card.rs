@@ -39,12 +39,6 @@ impl VirtualEngine for CardWork {
     }
 
     fn admit(&mut self, job: &ComputedJob<'_>) -> (Instant, Stages) {
-        Self::admit(
-            self,
-            job.job.source.len(),
-            job.result,
-            job.arrival,
-            job.is_first,
-        )
+        Self::admit(self, job.job.source.len(), job.result, job.arrival, job.is_first)
     }
 }

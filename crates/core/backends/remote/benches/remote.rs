@@ -24,10 +24,7 @@ fn main() {
         for (depth, len) in [(1, 64), (32, 64), (32, 4096), (32, 64 << 10), (8, LONGEST)] {
             let way = if secure { "encrypted" } else { "in the clear" };
             let name = format!("copy {len} B at depth {depth}, {way}");
-            if filter
-                .as_ref()
-                .is_some_and(|filter| !name.contains(filter.as_str()))
-            {
+            if filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
                 continue;
             }
             let sides: [&dyn Device; 2] = [&*near, &far];

@@ -200,8 +200,8 @@ fn between_contexts(item: Item) -> Result<Option<Reply>, Violation> {
     match item {
         Item::Control(json) => Ok(Some(Reply::decode(&json)?)),
         Item::Usage(_) | Item::Pong(_) => Ok(None),
-        Item::Answer(..) | Item::Job(..) | Item::Ping(_) | Item::Probe(_) => Err(
-            Violation::OutOfTurn("an answer comes and nothing was asked".into()),
-        ),
+        Item::Answer(..) | Item::Job(..) | Item::Ping(_) | Item::Probe(_) => {
+            Err(Violation::OutOfTurn("an answer comes and nothing was asked".into()))
+        }
     }
 }

@@ -54,14 +54,9 @@ impl RemoteContext {
     ) -> Result<Self, OpenError> {
         let name = &shared.info.name;
         let capability = shared.capabilities.check(name, &config)?;
-        let failed = |reason: String| OpenError::Failed {
-            device: name.clone(),
-            reason,
-        };
-        let request = Request::Open {
-            device: shared.offer.info.name.clone(),
-            setup: Setup::from(&config),
-        };
+        let failed = |reason: String| OpenError::Failed { device: name.clone(), reason };
+        let request =
+            Request::Open { device: shared.offer.info.name.clone(), setup: Setup::from(&config) };
         let mut discovery = Duration::ZERO;
         let mut connect = || {
             let begin = Instant::now();
@@ -98,9 +93,7 @@ impl RemoteContext {
         let lifecycle = lifecycle(there, begin.elapsed(), discovery);
         let system = |error: rustix::io::Errno| failed(error.to_string());
         let event = Event::new().map_err(system)?;
-        event
-            .watch(connection.stream.socket(), false)
-            .map_err(system)?;
+        event.watch(connection.stream.socket(), false).map_err(system)?;
         Ok(Self {
             limits: Limits::new(shared.id, capability, &config),
             slots: Slab::with_capacity(config.depth),
@@ -132,11 +125,7 @@ impl RemoteContext {
     }
 
     fn lost(&self) -> Lost {
-        Lost {
-            device: self.shared.info.name.clone(),
-            reason: self.lost.clone(),
-            tags: self.tags(),
-        }
+        Lost { device: self.shared.info.name.clone(), reason: self.lost.clone(), tags: self.tags() }
     }
 
     /// Marks the connection as lost.
@@ -238,10 +227,7 @@ impl Context for RemoteContext {
         let name = self.shared.info.name.clone();
         let capability = self.shared.capabilities.check(&name, &config)?;
         let limits = Limits::new(self.shared.id, capability, &config);
-        let failed = |reason: String| OpenError::Failed {
-            device: name.clone(),
-            reason,
-        };
+        let failed = |reason: String| OpenError::Failed { device: name.clone(), reason };
         if self.draining {
             return Err(failed("its agent ends".into()));
         }
@@ -299,12 +285,7 @@ impl Context for RemoteContext {
             self.shared.dialer.keep(connection);
         }
         lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
-        Closed {
-            completions,
-            abandoned,
-            lifecycle,
-            cpu_time: self.cpu_time,
-        }
+        Closed { completions, abandoned, lifecycle, cpu_time: self.cpu_time }
     }
 }
 

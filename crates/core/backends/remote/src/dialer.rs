@@ -42,10 +42,8 @@ impl Dialer {
     pub(crate) fn new(node: &str, entry: &Entry, timeouts: Timeouts) -> Result<Self, RemoteError> {
         let keys = match &entry.keys {
             Some(directory) => {
-                let keys = keys::host(directory).map_err(|error| RemoteError::Keys {
-                    node: node.into(),
-                    error,
-                })?;
+                let keys = keys::host(directory)
+                    .map_err(|error| RemoteError::Keys { node: node.into(), error })?;
                 Some(keys)
             }
             None => None,
@@ -118,13 +116,9 @@ impl Dialer {
         }
         .map_err(unreachable)?;
         stream.handshake(deadline).map_err(unreachable)?;
-        stream
-            .write_all(&Preamble::ours(), deadline)
-            .map_err(unreachable)?;
+        stream.write_all(&Preamble::ours(), deadline).map_err(unreachable)?;
         let mut preamble = [0; Preamble::BYTES];
-        stream
-            .read_all(&mut preamble, deadline)
-            .map_err(unreachable)?;
+        stream.read_all(&mut preamble, deadline).map_err(unreachable)?;
         Preamble::agree(&preamble).map_err(|violation| self.stranger(violation))?;
         let mut connection = Connection::new(stream);
         match connection.reply(deadline) {
@@ -188,18 +182,10 @@ impl Dialer {
     }
 
     fn unreachable(&self, reason: String) -> RemoteError {
-        RemoteError::Unreachable {
-            node: self.node.clone(),
-            address: self.address.clone(),
-            reason,
-        }
+        RemoteError::Unreachable { node: self.node.clone(), address: self.address.clone(), reason }
     }
 
     fn stranger(&self, violation: Violation) -> RemoteError {
-        RemoteError::Stranger {
-            node: self.node.clone(),
-            address: self.address.clone(),
-            violation,
-        }
+        RemoteError::Stranger { node: self.node.clone(), address: self.address.clone(), violation }
     }
 }

@@ -17,12 +17,7 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     pub(crate) fn new(head: AnswerHead, len: usize) -> Self {
-        Self {
-            head,
-            len,
-            at: 0,
-            text: Vec::new(),
-        }
+        Self { head, len, at: 0, text: Vec::new() }
     }
 
     /// Continues reading. Returns `true` if the answer is complete. A result is written to the
@@ -101,10 +96,7 @@ impl Incoming {
             overside_link::codec::clean(&text, MAX_TEXT_BYTES)
         };
         match self.head.status {
-            Status::Done => Ok(Outcome::Done(Output {
-                written: self.len,
-                value: self.head.value,
-            })),
+            Status::Done => Ok(Outcome::Done(Output { written: self.len, value: self.head.value })),
             Status::Incompressible => Ok(Outcome::Incompressible),
             Status::OutputTooSmall => Err(JobError::OutputTooSmall { capacity }),
             Status::Corrupt => Err(JobError::Corrupt(text())),

@@ -84,9 +84,7 @@ impl Inventory {
             let keys = entry.keys.map(|keys| base.join(keys));
             (name, Entry { keys, ..entry })
         });
-        Ok(Self {
-            agents: agents.collect(),
-        })
+        Ok(Self { agents: agents.collect() })
     }
 
     /// Adds an agent, or replaces its entry. An address without a port has the port that agents
@@ -123,9 +121,7 @@ impl Inventory {
 
     /// All agents, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
-        self.agents
-            .iter()
-            .map(|(name, entry)| (name.as_str(), entry))
+        self.agents.iter().map(|(name, entry)| (name.as_str(), entry))
     }
 
     /// Writes the file. To change it, lock it, [read](Self::read) it, and then write it.

@@ -89,17 +89,12 @@ impl RemoteDevice {
     ) -> Result<Self, RemoteError> {
         let dialer = Dialer::new(node, entry, timeouts)?;
         let (connection, welcome) = dialer.dial()?;
-        let found = welcome
-            .devices
-            .iter()
-            .find(|offer| offer.info.name == device);
+        let found = welcome.devices.iter().find(|offer| offer.info.name == device);
         let Some(offer) = found.cloned() else {
             return Err(RemoteError::NotOffered {
                 node: node.into(),
                 device: device.into(),
-                offered: (welcome.devices.into_iter())
-                    .map(|offer| offer.info.name)
-                    .collect(),
+                offered: (welcome.devices.into_iter()).map(|offer| offer.info.name).collect(),
             });
         };
         dialer.keep(connection);
@@ -125,10 +120,7 @@ pub fn ask(node: &str, entry: &Entry, timeouts: Timeouts) -> Result<FoundAgent, 
         let info = info(node, entry, &welcome, offer);
         (info, capabilities::of(offer))
     });
-    Ok(FoundAgent {
-        devices: devices.collect(),
-        release: welcome.release.clone(),
-    })
+    Ok(FoundAgent { devices: devices.collect(), release: welcome.release.clone() })
 }
 
 /// Release and devices of an agent, as it reports them.

@@ -67,28 +67,17 @@ impl RemoteProbe {
         kind: &str,
         timeouts: Timeouts,
     ) -> Result<Self, ProbeError> {
-        let refused = |reason: String| ProbeError::Refused {
-            node: node.into(),
-            reason,
-        };
-        let lost = |reason: String| ProbeError::Lost {
-            node: node.into(),
-            reason,
-        };
+        let refused = |reason: String| ProbeError::Refused { node: node.into(), reason };
+        let lost = |reason: String| ProbeError::Lost { node: node.into(), reason };
         let [here, there] =
             (connection.stream.addresses()).map_err(|error| lost(Broken::Io(error).to_string()))?;
         connection.request(&Request::Probe { kind: kind.into() });
         let deadline = Instant::now() + timeouts.open;
         let replied = connection.reply(deadline);
         match replied.map_err(|broken| lost(broken.to_string()))? {
-            Reply::Probing => Ok(Self {
-                node: node.into(),
-                timeouts,
-                connection,
-                here,
-                there,
-                asked: false,
-            }),
+            Reply::Probing => {
+                Ok(Self { node: node.into(), timeouts, connection, here, there, asked: false })
+            }
             Reply::Refused(OpeningError::Failed(reason)) => {
                 Err(refused(clean(&reason, MAX_TEXT_BYTES)))
             }
@@ -160,9 +149,7 @@ impl RemoteProbe {
     /// # Panics
     /// If no request was sent.
     pub fn answer(&mut self, deadline: Instant) -> Result<Vec<u8>, ProbeError> {
-        let late = ProbeError::Late {
-            node: self.node.clone(),
-        };
+        let late = ProbeError::Late { node: self.node.clone() };
         self.answer_until(deadline)?.ok_or(late)
     }
 
@@ -251,10 +238,7 @@ impl RemoteProbe {
     }
 
     fn lost(&self, broken: &Broken) -> ProbeError {
-        ProbeError::Lost {
-            node: self.node.clone(),
-            reason: broken.to_string(),
-        }
+        ProbeError::Lost { node: self.node.clone(), reason: broken.to_string() }
     }
 }
 

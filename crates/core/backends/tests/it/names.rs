@@ -19,16 +19,9 @@ fn a_device_has_the_name_it_was_asked_for_by() {
         let device = open(&described.name, &Options::default()).unwrap();
         assert_eq!(device.info().name, described.name);
         let emulated = profile_of(&described.name).is_some();
-        let provenance = if emulated {
-            Provenance::Emulated
-        } else {
-            Provenance::Measured
-        };
+        let provenance = if emulated { Provenance::Emulated } else { Provenance::Measured };
         assert_eq!(device.info().provenance, provenance);
-        assert_eq!(
-            device.capabilities().iter().count(),
-            described.capabilities.len()
-        );
+        assert_eq!(device.capabilities().iter().count(), described.capabilities.len());
     }
 }
 
@@ -55,11 +48,9 @@ fn a_profile_without_engines_is_no_device_and_says_why() {
 
 #[test]
 fn an_unknown_name_is_told_what_there_is() {
-    for (name, meant) in [
-        ("cpus", "cpu"),
-        ("emulated:bf4", "emulated:bf"),
-        ("emulatd:bf3", "emulated:bf3"),
-    ] {
+    for (name, meant) in
+        [("cpus", "cpu"), ("emulated:bf4", "emulated:bf"), ("emulatd:bf3", "emulated:bf3")]
+    {
         let error = refused(name).to_string();
         assert_contains(&error, &format!("did you mean \"{meant}"));
     }
@@ -74,10 +65,7 @@ fn an_unknown_name_is_told_what_there_is() {
 
 #[test]
 fn cores_that_are_not_there_make_the_cpu_unavailable() {
-    let options = Options {
-        cores: Some(vec![1023]),
-        ..Options::default()
-    };
+    let options = Options { cores: Some(vec![1023]), ..Options::default() };
     let error = open("cpu", &options).err().unwrap();
     assert!(matches!(error, OpenError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("1023"), "{error}");
@@ -85,23 +73,10 @@ fn cores_that_are_not_there_make_the_cpu_unavailable() {
 
 #[test]
 fn only_what_matters_to_a_device_tells_it_from_another() {
-    let options = Options {
-        threads: 3,
-        cores: Some(vec![0]),
-        ..Options::default()
-    };
+    let options = Options { threads: 3, cores: Some(vec![0]), ..Options::default() };
     let emulated = relevant_options(&options, "emulated:bf2");
-    assert_eq!(
-        emulated,
-        Options {
-            timing: Some(Timing::Replay),
-            ..Options::default()
-        }
-    );
-    let paced = Options {
-        timing: Some(Timing::Paced),
-        ..options.clone()
-    };
+    assert_eq!(emulated, Options { timing: Some(Timing::Replay), ..Options::default() });
+    let paced = Options { timing: Some(Timing::Paced), ..options.clone() };
     assert_eq!(relevant_options(&paced, "cpu"), options);
     assert_ne!(relevant_options(&paced, "emulated:bf2"), emulated);
 }
@@ -109,14 +84,8 @@ fn only_what_matters_to_a_device_tells_it_from_another() {
 #[test]
 fn timing_is_what_was_asked_for() {
     for timing in [Timing::Replay, Timing::Paced, Timing::Functional] {
-        let options = Options {
-            timing: Some(timing),
-            ..Options::default()
-        };
-        assert_eq!(
-            open("emulated:bf3", &options).unwrap().info().timing,
-            timing
-        );
+        let options = Options { timing: Some(timing), ..Options::default() };
+        assert_eq!(open("emulated:bf3", &options).unwrap().info().timing, timing);
         assert_eq!(open("cpu", &options).unwrap().info().timing, Timing::Real);
     }
 }
@@ -163,10 +132,8 @@ fn each_backend_lists_its_own_names_and_no_others() {
     for backend in BACKENDS {
         let listed = backend.list().into_iter().map(|device| device.name);
         for name in listed.chain(backend.known_names()) {
-            let owners: Vec<_> = (BACKENDS.iter())
-                .filter(|one| one.owns(&name))
-                .map(|one| one.prefix())
-                .collect();
+            let owners: Vec<_> =
+                (BACKENDS.iter()).filter(|one| one.owns(&name)).map(|one| one.prefix()).collect();
             assert_eq!(owners, [backend.prefix()], "{name}");
         }
         assert!(backend.owns(&backend.wildcard()));
@@ -174,9 +141,7 @@ fn each_backend_lists_its_own_names_and_no_others() {
         // One for each device, and what else there is to say.
         assert!(found.len() >= backend.list().len(), "{found:?}");
         let usable = found.iter().filter(|one| one.level == Severity::Ok).count();
-        let opened = (backend.list().iter())
-            .filter(|device| device.unavailable.is_none())
-            .count();
+        let opened = (backend.list().iter()).filter(|device| device.unavailable.is_none()).count();
         assert_eq!(usable, opened, "{found:?}");
     }
 }

@@ -51,53 +51,31 @@ fn json(text: &str) -> Result<Settings, Error> {
 fn what_is_wrong_is_named_with_its_position_and_what_is_allowed() {
     for (text, said) in [
         ("name = 3", "s.toml:1:8: name: not 3; text in quotes"),
-        (
-            "nam = 'a'",
-            "s.toml:1:1: nam: no such key; there are: name, kind, rate",
-        ),
+        ("nam = 'a'", "s.toml:1:1: nam: no such key; there are: name, kind, rate"),
         (
             "name = 'a'\nkind = 'adaptiv'",
             "s.toml:2:8: kind: \"adaptiv\" is not known; there are: static, adaptive; did you mean \"adaptive\"?",
         ),
         ("kind = 'static'", "s.toml:1:1: name: missing"),
-        (
-            "name = 'a'\nrate = 'fast'",
-            "s.toml:2:8: rate: not \"fast\"; text as in \"40 Gb/s\"",
-        ),
-        (
-            "name = 'a'\nrate = ['2 GB/s', '1 GB/s']",
-            "rate: its low end is above its high end",
-        ),
-        (
-            "name = 'a'\nratio = [1, 2, 3]",
-            "ratio: not a list of 3; a number, or two of them",
-        ),
-        (
-            "name = 'a'\nratio = [[1, 2], 3]",
-            "s.toml:2:10: ratio.0: not a list; a number",
-        ),
+        ("name = 'a'\nrate = 'fast'", "s.toml:2:8: rate: not \"fast\"; text as in \"40 Gb/s\""),
+        ("name = 'a'\nrate = ['2 GB/s', '1 GB/s']", "rate: its low end is above its high end"),
+        ("name = 'a'\nratio = [1, 2, 3]", "ratio: not a list of 3; a number, or two of them"),
+        ("name = 'a'\nratio = [[1, 2], 3]", "s.toml:2:10: ratio.0: not a list; a number"),
         ("name = 'a'\nratio = inf", "ratio: not inf"),
-        (
-            "name = 'a'\ncount = -1",
-            "s.toml:2:9: count: not -1; a whole number, 0 or more",
-        ),
+        ("name = 'a'\ncount = -1", "s.toml:2:9: count: not -1; a whole number, 0 or more"),
         (
             "name = 'a'\n[[stages]]\nkeep = 1\n[[stages]]\nkep = 1",
             "s.toml:5:1: stages.1.kep: no such key; there are: keep; did you mean \"keep\"?",
         ),
-        (
-            "name = 'a'\nname = 'b'",
-            "s.toml:2:1: not TOML: duplicate key",
-        ),
+        ("name = 'a'\nname = 'b'", "s.toml:2:1: not TOML: duplicate key"),
         ("name = 1979-05-27", "s.toml:1:8: a date"),
         ("é = ", "s.toml:1:1: not TOML"),
     ] {
         let error = toml(text).unwrap_err().to_string();
         assert!(error.contains(said), "{text}\n  {error}\n  {said}");
     }
-    let error = json("{\"name\": \"a\",\n \"stages\": [{\"keep\": true}]}")
-        .unwrap_err()
-        .to_string();
+    let error =
+        json("{\"name\": \"a\",\n \"stages\": [{\"keep\": true}]}").unwrap_err().to_string();
     assert_eq!(error, "s.json:2:22: stages.0.keep: not true; a number");
 }
 
@@ -107,10 +85,7 @@ fn quantities_are_read_in_base_units() {
         toml("name = 'a'\nrate = '40 Gb/s'\nbuffer = ['1 MiB', '4MiB']\nratio = [0, 2]").unwrap();
     assert_eq!(read.rate.unwrap().0.typ, 5e9);
     let buffer = read.buffer.unwrap().0;
-    assert_eq!(
-        (buffer.low, buffer.typ, buffer.high),
-        (1048576.0, 2097152.0, 4194304.0)
-    );
+    assert_eq!((buffer.low, buffer.typ, buffer.high), (1048576.0, 2097152.0, 4194304.0));
     assert_eq!(read.ratio.unwrap().0.typ, 1.0);
 }
 
@@ -125,16 +100,9 @@ fn json_keeps_its_order_and_notices_keys_that_stand_twice() {
     let twice = "{\"a\": {\"x/y\": 1, \"x/y\": 2}, \"a\": 3";
     let errors = Document::json("s.json", twice, LIMITS).unwrap_err();
     let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        said[0],
-        "s.json:1:18: /a/x~1y: the key \"x/y\" stands here twice"
-    );
+    assert_eq!(said[0], "s.json:1:18: /a/x~1y: the key \"x/y\" stands here twice");
     assert_eq!(said[1], "s.json:1:29: /a: the key \"a\" stands here twice");
-    assert!(
-        said[2].contains("not JSON: the text ends inside an object"),
-        "{}",
-        said[2]
-    );
+    assert!(said[2].contains("not JSON: the text ends inside an object"), "{}", said[2]);
 }
 
 #[test]
@@ -149,10 +117,7 @@ fn errors_find_the_place_of_their_key() {
     assert_eq!(line("values.tcp.rate.low"), 2);
     let document = Document::json("b.json", "{\"tasks\":\n[{},\n{\"a/b\": 1}]}", LIMITS).unwrap();
     let line = |key: &str| document.error(key, "", "").position.unwrap().line;
-    assert_eq!(
-        (line("/tasks/1/a~1b"), line("/tasks/0/x"), line("")),
-        (3, 2, 1)
-    );
+    assert_eq!((line("/tasks/1/a~1b"), line("/tasks/0/x"), line("")), (3, 2, 1));
 }
 
 #[test]
@@ -169,16 +134,10 @@ fn everything_from_outside_is_bounded() {
     let deep = Limits::bytes(1 << 20);
     let nested = "[".repeat(100_000);
     let error = &Document::json("d", &nested, deep).unwrap_err()[0];
-    assert!(
-        error.problem.contains("nested more than 16 deep"),
-        "{error}"
-    );
+    assert!(error.problem.contains("nested more than 16 deep"), "{error}");
     let nested = format!("a = {}{}", "[".repeat(40), "]".repeat(40));
     let error = Document::toml("d", &nested, deep).unwrap_err();
-    assert!(
-        error.problem.contains("nested more than 16 deep"),
-        "{error}"
-    );
+    assert!(error.problem.contains("nested more than 16 deep"), "{error}");
     let few = Limits { values: 10, ..deep };
     let many = format!("a = [{}]", "1,".repeat(20));
     let error = Document::toml("d", &many, few).unwrap_err();
@@ -195,12 +154,7 @@ fn yaml_is_told_with_its_line() {
         facts: Vec<Kind>,
     }
     let error = parse_yaml::<Facts>("f.yaml", "facts:\n- static\n- fixed\n", 100).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("f.yaml:3:3: facts[1]: unknown variant"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("f.yaml:3:3: facts[1]: unknown variant"), "{error}");
 }
 
 #[test]

@@ -20,15 +20,13 @@ impl ThreadClock {
         let mut clock: libc::clockid_t = 0;
         // SAFETY: the calling thread exists and `clock` is writable.
         if unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) } == 0 {
-            self.clock
-                .store((u64::from(clock as u32) << 1) | 1, Ordering::Release);
+            self.clock.store((u64::from(clock as u32) << 1) | 1, Ordering::Release);
         }
     }
 
     /// Stops the thread's clock. The thread calls it when it ends.
     pub fn end(&self) {
-        self.end
-            .store(thread_cpu_ns().saturating_add(1), Ordering::Release);
+        self.end.store(thread_cpu_ns().saturating_add(1), Ordering::Release);
     }
 
     /// CPU time so far in nanoseconds.
@@ -54,17 +52,12 @@ pub fn thread_cpu_ns() -> u64 {
 pub fn process_cpu_ns(process: u32) -> Option<u64> {
     // As clock_getcpuclockid(3) makes it: the process's number inverted, and the scheduler's clock.
     const SCHEDULER: libc::clockid_t = 2;
-    let process = libc::clockid_t::try_from(process)
-        .ok()
-        .filter(|&process| process > 0)?;
+    let process = libc::clockid_t::try_from(process).ok().filter(|&process| process > 0)?;
     read((!process << 3) | SCHEDULER)
 }
 
 fn read(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is writable; an invalid clock is answered with an error.
     let failed = unsafe { libc::clock_gettime(clock, &mut time) } != 0;
     (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)

@@ -16,11 +16,7 @@ impl Doorbell {
     /// A doorbell at which no thread sleeps.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self {
-            sleepers: Padded(AtomicUsize::new(0)),
-            lock: Mutex::new(()),
-            bell: Condvar::new(),
-        }
+        Self { sleepers: Padded(AtomicUsize::new(0)), lock: Mutex::new(()), bell: Condvar::new() }
     }
 
     /// Sleeps until rung or for `timeout`, unless `ready` returns `true` once this thread is known

@@ -91,19 +91,11 @@ impl Timer {
             None => {
                 let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
                 let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-                epoll::add(
-                    &event.set,
-                    &descriptor,
-                    EventData::new_u64(1),
-                    EventFlags::IN,
-                )?;
+                epoll::add(&event.set, &descriptor, EventData::new_u64(1), EventFlags::IN)?;
                 self.descriptor.insert(descriptor)
             }
         };
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         // Zero switches the timer off; a deadline of this very moment is one nanosecond away.
         let it_value = earliest.map_or(zero, |at| {
             let left = at.saturating_duration_since(Instant::now());
@@ -118,10 +110,7 @@ impl Timer {
         timerfd_settime(
             descriptor,
             TimerfdTimerFlags::empty(),
-            &Itimerspec {
-                it_interval: zero,
-                it_value,
-            },
+            &Itimerspec { it_interval: zero, it_value },
         )?;
         self.set_to = earliest;
         Ok(())

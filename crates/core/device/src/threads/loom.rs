@@ -140,9 +140,7 @@ fn waits_for_events(depth: usize, threads: usize, batches: &[u32]) {
         }
     }
     shared.stop();
-    threads
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
@@ -201,10 +199,7 @@ fn loom_numbers_pass_through_the_rings_once() {
             staged += 1;
             shared.submitted.publish(staged);
         }
-        let taken: usize = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .sum();
+        let taken: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
         while let Some(number) = shared.finished.take(reaped) {
             assert_eq!(shared.slots.get(number), 6);
             reaped += 1;

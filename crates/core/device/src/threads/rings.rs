@@ -7,9 +7,7 @@
 use crate::primitive::{AtomicU32, AtomicU64, AtomicUsize, Ordering, Padded};
 
 fn entries(capacity: usize) -> Box<[AtomicU32]> {
-    (0..capacity.next_power_of_two())
-        .map(|_| AtomicU32::new(0))
-        .collect()
+    (0..capacity.next_power_of_two()).map(|_| AtomicU32::new(0)).collect()
 }
 
 /// Ring from one submitter to many threads.
@@ -54,10 +52,7 @@ impl Submitted {
             // Can be overwritten only after another thread has taken it; then `head` has moved.
             let number = self.entries[head & (self.entries.len() - 1)].load(Ordering::Relaxed);
             let next = head.wrapping_add(1);
-            match self
-                .head
-                .0
-                .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
+            match self.head.0.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => return Some(number),
                 Err(now) => head = now,
@@ -160,10 +155,7 @@ impl Finished {
     pub(super) fn arm(&self, taken: usize, enough: usize, patience_ns: u64) -> bool {
         // Relaxed: ordered by the exchange below.
         self.wake.0.target.store(taken + enough, Ordering::Relaxed);
-        self.wake
-            .0
-            .patience_ns
-            .store(patience_ns, Ordering::Relaxed);
+        self.wake.0.patience_ns.store(patience_ns, Ordering::Relaxed);
         self.wake.0.taken.store(taken, Ordering::Relaxed);
         let pending = self.tail.0.fetch_or(ARMED, Ordering::AcqRel) & !ARMED != taken;
         if pending {

@@ -26,11 +26,7 @@ impl Runner {
     /// [`Error::Library`] if the library cannot allocate its state.
     pub fn new(operation: Operation, prepared: Arc<Prepared>) -> Result<Self, Error> {
         let kernel = Some(prepared.kernel()?);
-        Ok(Self {
-            operation,
-            prepared,
-            kernel,
-        })
+        Ok(Self { operation, prepared, kernel })
     }
 
     /// Runs the kernel on a job's source and destination.
@@ -50,10 +46,7 @@ impl Runner {
             [one] => kernel.run(&[one], destination),
             few if few.len() <= FEW_SEGMENTS => {
                 let mut gathered: [&[u8]; FEW_SEGMENTS] = [&[]; FEW_SEGMENTS];
-                gathered
-                    .iter_mut()
-                    .zip(few)
-                    .for_each(|(to, from)| *to = from);
+                gathered.iter_mut().zip(few).for_each(|(to, from)| *to = from);
                 kernel.run(&gathered[..few.len()], destination)
             }
             many => {
@@ -65,10 +58,7 @@ impl Runner {
             Ok(result) => outcome(self.operation, source_len, capacity, result),
             Err(panic) => {
                 self.kernel = None;
-                Err(JobError::Failed(format!(
-                    "the library panicked: {}",
-                    panic_text(&*panic)
-                )))
+                Err(JobError::Failed(format!("the library panicked: {}", panic_text(&*panic))))
             }
         }
     }
@@ -116,10 +106,7 @@ mod tests {
     const DECOMPRESS: Operation = Operation::Decompress(Format::Deflate);
 
     fn written(written: usize) -> Result<Output, Error> {
-        Ok(Output {
-            written,
-            value: None,
-        })
+        Ok(Output { written, value: None })
     }
 
     fn too_small(capacity: usize) -> Result<Output, Error> {
@@ -128,23 +115,11 @@ mod tests {
 
     #[test]
     fn output_that_is_not_smaller_than_its_source_is_incompressible() {
-        let done = Ok(Outcome::Done(Output {
-            written: 99,
-            value: None,
-        }));
+        let done = Ok(Outcome::Done(Output { written: 99, value: None }));
         assert_eq!(outcome(COMPRESS, 100, 200, written(99)), done);
-        assert_eq!(
-            outcome(COMPRESS, 100, 200, written(100)),
-            Ok(Outcome::Incompressible)
-        );
-        assert_eq!(
-            outcome(COMPRESS, 0, 200, written(2)),
-            Ok(Outcome::Incompressible)
-        );
-        assert_eq!(
-            outcome(COMPRESS, 100, 100, too_small(100)),
-            Ok(Outcome::Incompressible)
-        );
+        assert_eq!(outcome(COMPRESS, 100, 200, written(100)), Ok(Outcome::Incompressible));
+        assert_eq!(outcome(COMPRESS, 0, 200, written(2)), Ok(Outcome::Incompressible));
+        assert_eq!(outcome(COMPRESS, 100, 100, too_small(100)), Ok(Outcome::Incompressible));
     }
 
     #[test]
@@ -157,10 +132,7 @@ mod tests {
     #[test]
     fn decompression_may_write_less_or_more_than_it_reads() {
         for len in [1, 10, 1000] {
-            let done = Ok(Outcome::Done(Output {
-                written: len,
-                value: None,
-            }));
+            let done = Ok(Outcome::Done(Output { written: len, value: None }));
             assert_eq!(outcome(DECOMPRESS, 10, 1000, written(len)), done);
         }
     }

@@ -32,10 +32,7 @@ pub(super) enum SlotState {
     /// number is still in the queue.
     Withdrawn,
     /// A thread has it.
-    Running {
-        tag: u64,
-        expiry: Option<(Instant, Source)>,
-    },
+    Running { tag: u64, expiry: Option<(Instant, Source)> },
     /// The job's deadline passed while a thread ran it, and the job has been returned without its
     /// destination.
     Quarantined,
@@ -76,10 +73,9 @@ impl SlotState {
             Self::Queued { job, .. } => {
                 (Self::Withdrawn, job.tag, job.source, Some(job.destination))
             }
-            Self::Running {
-                tag,
-                expiry: Some((_, source)),
-            } => (Self::Quarantined, tag, source, None),
+            Self::Running { tag, expiry: Some((_, source)) } => {
+                (Self::Quarantined, tag, source, None)
+            }
             other => {
                 *self = other;
                 return None;
@@ -89,15 +85,6 @@ impl SlotState {
         *self = next;
         let result = Err(JobError::DeadlineExceeded);
         let stages = Stages::default();
-        Some((
-            FinishedJob {
-                tag,
-                result,
-                source,
-                destination,
-                stages,
-            },
-            quarantined,
-        ))
+        Some((FinishedJob { tag, result, source, destination, stages }, quarantined))
     }
 }

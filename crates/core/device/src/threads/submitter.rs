@@ -69,17 +69,11 @@ impl Limits {
         let len = job.source.len() as u64;
         let segments = job.source.segments();
         if len > self.max_source_bytes {
-            return Err(Refusal::SourceTooLong {
-                len,
-                max: self.max_source_bytes,
-            });
+            return Err(Refusal::SourceTooLong { len, max: self.max_source_bytes });
         }
         let len = job.destination.len() as u64;
         if len > self.max_destination_bytes {
-            return Err(Refusal::DestinationTooLong {
-                len,
-                max: self.max_destination_bytes,
-            });
+            return Err(Refusal::DestinationTooLong { len, max: self.max_destination_bytes });
         }
         if segments.len() > self.max_segments {
             let (segments, max) = (segments.len(), self.max_segments);
@@ -159,9 +153,7 @@ impl Threads {
         mains: Vec<WorkerMain>,
     ) -> io::Result<Self> {
         if mains.is_empty() || limits.depth == 0 {
-            return Err(io::Error::other(
-                "no thread, or no job in flight, is asked for",
-            ));
+            return Err(io::Error::other("no thread, or no job in flight, is asked for"));
         }
         let shared = Arc::new(ContextState::new(limits.depth, mains.len())?);
         let (report, started) = mpsc::channel();
@@ -217,10 +209,7 @@ impl Threads {
         while let Some(job) = jobs.front() {
             if let Err(refusal) = self.limits.check(job) {
                 if taken == 0 {
-                    return Err(SubmitError::Refused {
-                        tag: job.tag,
-                        refusal,
-                    });
+                    return Err(SubmitError::Refused { tag: job.tag, refusal });
                 }
                 break;
             }
@@ -296,11 +285,7 @@ impl Threads {
             return Ok(true);
         }
         self.shared.event.clear();
-        let enough = if self.limits.gather {
-            (self.in_flight / 2).max(1)
-        } else {
-            1
-        };
+        let enough = if self.limits.gather { (self.in_flight / 2).max(1) } else { 1 };
         let patience_ns = self.shared.time_ns(Instant::now()) + PATIENCE_NS;
         if !self.shared.finished.arm(self.reaped, enough, patience_ns) {
             return Ok(true);
@@ -377,12 +362,7 @@ impl Threads {
         self.shared.wait_for_end(deadline);
         lifecycle.end_ns = Some(end.elapsed().as_nanos() as u64);
         let abandoned = self.part(&mut completions);
-        Closed {
-            completions,
-            abandoned,
-            lifecycle,
-            cpu_time: self.cpu_time(),
-        }
+        Closed { completions, abandoned, lifecycle, cpu_time: self.cpu_time() }
     }
 
     /// Returns the jobs whose deadlines have passed, up to `max`, and finds the next deadline.
@@ -413,22 +393,9 @@ impl Threads {
 
     fn completion(&mut self, finished: FinishedJob) -> Completion {
         self.in_flight -= 1;
-        let FinishedJob {
-            tag,
-            result,
-            source,
-            destination,
-            stages,
-        } = finished;
+        let FinishedJob { tag, result, source, destination, stages } = finished;
         let applied = Arc::clone(&self.applied);
-        Completion {
-            tag,
-            result,
-            source,
-            destination,
-            stages,
-            applied,
-        }
+        Completion { tag, result, source, destination, stages, applied }
     }
 
     /// Appends finished jobs and returns the tags of others. Each job is checked only once, because threads
@@ -452,21 +419,13 @@ impl Threads {
     }
 
     fn unfinished(&self) -> Vec<u64> {
-        self.shared
-            .slots
-            .iter()
-            .filter_map(|slot| slot.lock().unfinished())
-            .collect()
+        self.shared.slots.iter().filter_map(|slot| slot.lock().unfinished()).collect()
     }
 
     fn lost(&self) -> Lost {
         let reason = lock(&self.shared.reason);
         let (device, tags) = (self.applied.device.clone(), self.unfinished());
-        Lost {
-            device,
-            reason: reason.clone(),
-            tags,
-        }
+        Lost { device, reason: reason.clone(), tags }
     }
 }
 

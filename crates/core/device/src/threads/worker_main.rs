@@ -21,19 +21,12 @@ impl WorkerMain {
     /// A loop over [`WorkerQueue::next`] that ends at [`super::Next::Stop`]. The name is the thread's;
     /// Linux keeps 15 bytes of it.
     pub fn new(name: impl Into<String>, run: impl FnOnce(WorkerQueue) + Send + 'static) -> Self {
-        Self {
-            name: name.into(),
-            core: None,
-            run: Box::new(run),
-        }
+        Self { name: name.into(), core: None, run: Box::new(run) }
     }
 
     /// Keeps the thread on one core, by its number.
     pub fn pinned(self, core: usize) -> Self {
-        Self {
-            core: Some(core),
-            ..self
-        }
+        Self { core: Some(core), ..self }
     }
 }
 

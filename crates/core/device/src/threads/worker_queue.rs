@@ -90,11 +90,7 @@ pub struct WorkerQueue {
 
 impl WorkerQueue {
     pub(super) fn new(shared: Arc<ContextState>) -> Self {
-        Self {
-            shared,
-            now: None,
-            precise: false,
-        }
+        Self { shared, now: None, precise: false }
     }
 
     /// Waits for a job, until a time if one is given. A job that is there already comes before a
@@ -154,9 +150,7 @@ impl WorkerQueue {
 
     fn next_slot(&self) -> Option<&Slot> {
         // A guess: by the time it counts, the number may be another thread's.
-        self.shared
-            .slots
-            .get(self.shared.submitted.peek()? as usize)
+        self.shared.slots.get(self.shared.submitted.peek()? as usize)
     }
 
     fn begin(&self, number: u32, begun: Instant) -> Option<RunningJob> {
@@ -166,10 +160,7 @@ impl WorkerQueue {
             SlotState::Queued { job, submitted } => {
                 let expiry = job.deadline.map(|at| (at, job.source.clone()));
                 if expiry.as_ref().is_none_or(|(at, _)| begun < *at) {
-                    *state = SlotState::Running {
-                        tag: job.tag,
-                        expiry,
-                    };
+                    *state = SlotState::Running { tag: job.tag, expiry };
                     drop(state);
                     return Some(RunningJob {
                         number,
@@ -203,23 +194,9 @@ impl WorkerQueue {
         now: Instant,
     ) {
         let shared = &*self.shared;
-        let RunningJob {
-            number,
-            job:
-                Job {
-                    tag,
-                    source,
-                    destination,
-                    deadline,
-                },
-            ..
-        } = running;
+        let RunningJob { number, job: Job { tag, source, destination, deadline }, .. } = running;
         let late = deadline.is_some_and(|at| now >= at);
-        let result = if late {
-            Err(JobError::DeadlineExceeded)
-        } else {
-            result
-        };
+        let result = if late { Err(JobError::DeadlineExceeded) } else { result };
         let mut state = shared.slots[number as usize].lock();
         let confirmed = matches!(*state, SlotState::Quarantined);
         // What `Running` holds goes after the lock does.
@@ -228,13 +205,7 @@ impl WorkerQueue {
             std::mem::replace(&mut *state, SlotState::Vacant)
         } else {
             let destination = Some(destination);
-            let finished = FinishedJob {
-                tag,
-                result,
-                source,
-                destination,
-                stages,
-            };
+            let finished = FinishedJob { tag, result, source, destination, stages };
             std::mem::replace(&mut *state, SlotState::Finished(finished))
         };
         drop(state);
@@ -275,9 +246,7 @@ impl WorkerQueue {
                     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
                     self.precise = true;
                 }
-                shared
-                    .doorbell
-                    .sleep(left.map(|left| left - PRECISE), ready);
+                shared.doorbell.sleep(left.map(|left| left - PRECISE), ready);
                 return;
             }
             if now - start > SPIN_ALONE {

@@ -24,10 +24,7 @@ fn impossible_memory_is_an_error() {
     let error = |len, align| Region::allocate(len, align, None).unwrap_err();
     assert_eq!(error(1, 3), MemoryError::Alignment(3));
     assert_eq!(error(1, 0), MemoryError::Alignment(0));
-    assert_eq!(
-        error(usize::MAX, 1),
-        MemoryError::Exhausted { len: usize::MAX }
-    );
+    assert_eq!(error(usize::MAX, 1), MemoryError::Exhausted { len: usize::MAX });
     // Miri ends the program where a system would say no.
     if !cfg!(miri) {
         assert_eq!(error(1 << 60, 1), MemoryError::Exhausted { len: 1 << 60 });
@@ -49,27 +46,15 @@ fn the_owner_and_the_registration_go_with_the_last_handle() {
         }
     }
     let handle = Arc::new(());
-    let registration = Registration {
-        device: DeviceId::unique(),
-        handle: handle.clone(),
-    };
+    let registration = Registration { device: DeviceId::unique(), handle: handle.clone() };
     OWNERS.fetch_add(1, Ordering::Relaxed);
-    let slice = Slice::from_external(
-        ExternalBytes::new(Bytes(*b"0123456789")),
-        Some(registration),
-    );
+    let slice = Slice::from_external(ExternalBytes::new(Bytes(*b"0123456789")), Some(registration));
     let part = slice.slice(3..6);
     drop(slice);
     assert_eq!(&*part, b"345");
-    assert_eq!(
-        (OWNERS.load(Ordering::Relaxed), Arc::strong_count(&handle)),
-        (1, 2)
-    );
+    assert_eq!((OWNERS.load(Ordering::Relaxed), Arc::strong_count(&handle)), (1, 2));
     drop(part);
-    assert_eq!(
-        (OWNERS.load(Ordering::Relaxed), Arc::strong_count(&handle)),
-        (0, 1)
-    );
+    assert_eq!((OWNERS.load(Ordering::Relaxed), Arc::strong_count(&handle)), (0, 1));
 }
 
 #[test]

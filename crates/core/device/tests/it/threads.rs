@@ -72,12 +72,7 @@ fn region(len: usize) -> Region {
 
 fn job(tag: u64, deadline: Option<Instant>) -> Job {
     let source = region(8).share().into();
-    Job {
-        tag,
-        source,
-        destination: region(8),
-        deadline,
-    }
+    Job { tag, source, destination: region(8), deadline }
 }
 
 fn submit(threads: &mut Threads, jobs: impl IntoIterator<Item = Job>) -> usize {
@@ -113,13 +108,7 @@ fn jobs_come_back_with_their_buffers_and_times() {
     assert_eq!(threads.in_flight(), 1);
     let completion = poll(&mut threads).pop().unwrap();
     assert_eq!((completion.tag, completion.result), (7, done()));
-    assert_eq!(
-        (
-            completion.source.len(),
-            completion.destination.unwrap().len()
-        ),
-        (8, 8)
-    );
+    assert_eq!((completion.source.len(), completion.destination.unwrap().len()), (8, 8));
     assert!(completion.stages.queueing_ns.is_some() && completion.stages.engine_ns.is_some());
     assert_eq!(threads.in_flight(), 0);
 }
@@ -130,10 +119,7 @@ fn a_running_job_past_its_deadline_leaves_its_destination_in_quarantine() {
     let mut threads = spawn(2, vec![body]);
     let dropped = Arc::new(());
     let completion = overrun(&mut threads, |deadline| {
-        let registration = Registration {
-            device: DeviceId::unique(),
-            handle: dropped.clone(),
-        };
+        let registration = Registration { device: DeviceId::unique(), handle: dropped.clone() };
         Job {
             destination: Region::allocate(8, 1, Some(registration)).unwrap(),
             ..job(1, Some(deadline))
@@ -164,16 +150,10 @@ fn a_running_job_past_its_deadline_leaves_its_destination_in_quarantine() {
 fn a_queued_job_past_its_deadline_comes_back_whole_while_the_engine_is_busy() {
     let (body, taken, release) = held();
     let mut threads = spawn(2, vec![body]);
-    submit(
-        &mut threads,
-        [job(1, None), job(2, Some(Instant::now() + SHORT))],
-    );
+    submit(&mut threads, [job(1, None), job(2, Some(Instant::now() + SHORT))]);
     taken.recv().unwrap();
     let completion = poll(&mut threads).pop().unwrap();
-    assert_eq!(
-        (completion.tag, completion.result),
-        (2, Err(JobError::DeadlineExceeded))
-    );
+    assert_eq!((completion.tag, completion.result), (2, Err(JobError::DeadlineExceeded)));
     assert!(completion.destination.is_some());
     assert_eq!((threads.in_flight(), threads.quarantined()), (1, 0));
     release.send(()).unwrap();
@@ -216,10 +196,7 @@ fn the_event_tells_of_a_deadline_though_the_engine_hangs() {
     while out.is_empty() {
         if !threads.arm().unwrap() {
             let descriptor = threads.event_fd();
-            let mut set = [rustix::event::PollFd::new(
-                &descriptor,
-                rustix::event::PollFlags::IN,
-            )];
+            let mut set = [rustix::event::PollFd::new(&descriptor, rustix::event::PollFlags::IN)];
             let timeout = LONG.try_into().unwrap();
             assert_eq!(rustix::event::poll(&mut set, Some(&timeout)).unwrap(), 1);
         }
@@ -268,10 +245,7 @@ fn a_waiting_submitter_is_woken_when_the_device_is_lost() {
     assert!(!threads.arm().unwrap());
     drop(tell);
     let descriptor = threads.event_fd();
-    let mut set = [rustix::event::PollFd::new(
-        &descriptor,
-        rustix::event::PollFlags::IN,
-    )];
+    let mut set = [rustix::event::PollFd::new(&descriptor, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut set, Some(&LONG.try_into().unwrap())).unwrap();
     assert_eq!(threads.poll(&mut Vec::new(), 1).unwrap_err().tags, [1]);
 }
@@ -285,11 +259,7 @@ fn closing_gives_up_at_its_deadline_and_names_what_it_left() {
     release.send(()).unwrap();
     taken.recv().unwrap();
     let closed = threads.close(Lifecycle::default(), Instant::now() + SHORT);
-    let tags: Vec<u64> = closed
-        .completions
-        .iter()
-        .map(|completion| completion.tag)
-        .collect();
+    let tags: Vec<u64> = closed.completions.iter().map(|completion| completion.tag).collect();
     assert_eq!((tags, closed.abandoned), (vec![1], vec![2, 3]));
     assert!(closed.lifecycle.end_ns.is_some());
 }
@@ -310,17 +280,10 @@ fn closing_while_threads_finish_accounts_for_every_job_once() {
 
 #[test]
 fn closing_waits_for_what_is_in_flight() {
-    let mut threads = spawn(
-        64,
-        vec![WorkerMain::new("a", prompt), WorkerMain::new("b", prompt)],
-    );
+    let mut threads = spawn(64, vec![WorkerMain::new("a", prompt), WorkerMain::new("b", prompt)]);
     submit(&mut threads, (0..64).map(|tag| job(tag, None)));
     let closed = threads.close(Lifecycle::default(), Instant::now() + LONG);
-    let mut tags: Vec<u64> = closed
-        .completions
-        .iter()
-        .map(|completion| completion.tag)
-        .collect();
+    let mut tags: Vec<u64> = closed.completions.iter().map(|completion| completion.tag).collect();
     tags.sort_unstable();
     assert_eq!(tags, (0..64).collect::<Vec<_>>());
     assert!(closed.abandoned.is_empty());
@@ -331,11 +294,7 @@ fn closing_waits_for_what_is_in_flight() {
 fn a_port_wakes_at_the_time_asked_for_and_not_before() {
     let (tell, told) = mpsc::channel();
     let body = WorkerMain::new("timed", move |mut port: WorkerQueue| {
-        for wait in [
-            Duration::ZERO,
-            Duration::from_micros(40),
-            Duration::from_millis(3),
-        ] {
+        for wait in [Duration::ZERO, Duration::from_micros(40), Duration::from_millis(3)] {
             let until = Instant::now() + wait;
             let next = port.next(Some(until));
             let _ = tell.send((matches!(next, Next::Timeout), Instant::now() >= until));
@@ -357,10 +316,7 @@ fn jobs_can_be_finished_later_and_in_another_order() {
             hands.push(taken);
             if hands.len() == 3 {
                 for taken in hands.drain(..).rev() {
-                    let stages = Stages {
-                        engine_ns: Some(taken.tag()),
-                        ..Stages::default()
-                    };
+                    let stages = Stages { engine_ns: Some(taken.tag()), ..Stages::default() };
                     port.finish(taken, done(), stages);
                 }
             }
@@ -372,10 +328,7 @@ fn jobs_can_be_finished_later_and_in_another_order() {
     while out.len() < 3 {
         out.extend(poll(&mut threads));
     }
-    let seen: Vec<_> = out
-        .iter()
-        .map(|done| (done.tag, done.stages.engine_ns))
-        .collect();
+    let seen: Vec<_> = out.iter().map(|done| (done.tag, done.stages.engine_ns)).collect();
     assert_eq!(seen, [(3, Some(3)), (2, Some(2)), (1, Some(1))]);
 }
 
@@ -430,23 +383,15 @@ fn a_submitter_that_waits_is_woken_for_several_completions_at_once() {
     let mut next_tag = 0;
     while completed < 2000 {
         let room = 16 - threads.in_flight() as u64;
-        next_tag += submit(
-            &mut threads,
-            (next_tag..next_tag + room).map(|tag| job(tag, None)),
-        ) as u64;
+        next_tag +=
+            submit(&mut threads, (next_tag..next_tag + room).map(|tag| job(tag, None))) as u64;
         if !threads.arm().unwrap() {
             waits += 1;
             let descriptor = threads.event_fd();
-            let mut set = [rustix::event::PollFd::new(
-                &descriptor,
-                rustix::event::PollFlags::IN,
-            )];
+            let mut set = [rustix::event::PollFd::new(&descriptor, rustix::event::PollFlags::IN)];
             rustix::event::poll(&mut set, Some(&LONG.try_into().unwrap())).unwrap();
         }
         completed += threads.poll(&mut Vec::new(), 16).unwrap();
     }
-    assert!(
-        waits < 2000 / 2,
-        "{waits} waits for {completed} completions"
-    );
+    assert!(waits < 2000 / 2, "{waits} waits for {completed} completions");
 }

@@ -51,20 +51,10 @@ pub(crate) fn ring(capacity: usize) -> (Producer, Consumer) {
     let shared = Arc::new(RingMemory {
         tail: Line(AtomicUsize::new(0)),
         head: Line(AtomicUsize::new(0)),
-        entries: (0..capacity)
-            .map(|_| Entry(UnsafeCell::new([0; MESSAGE])))
-            .collect(),
+        entries: (0..capacity).map(|_| Entry(UnsafeCell::new([0; MESSAGE]))).collect(),
     });
-    let producer = Producer {
-        shared: Arc::clone(&shared),
-        tail: 0,
-        head: 0,
-    };
-    let consumer = Consumer {
-        shared,
-        head: 0,
-        tail: 0,
-    };
+    let producer = Producer { shared: Arc::clone(&shared), tail: 0, head: 0 };
+    let consumer = Consumer { shared, head: 0, tail: 0 };
     (producer, consumer)
 }
 

@@ -103,10 +103,7 @@ fn two_cores(is_bench: bool, cores: [usize; 2]) {
     });
     let mut all: Vec<f64> = turned.iter().flat_map(|(a, b)| [*a, *b]).collect();
     all.sort_by(f64::total_cmp);
-    println!(
-        "two cores see and answer a store in {:.0} ns",
-        all[all.len() / 2] * 1e9
-    );
+    println!("two cores see and answer a store in {:.0} ns", all[all.len() / 2] * 1e9);
 }
 
 fn link(event: bool) -> Link {
@@ -196,9 +193,7 @@ fn message_rate(is_bench: bool, cores: [usize; 2]) {
                     let mut messages = [[7; MESSAGE]; BATCH];
                     for batch in 0..batches {
                         let stamp = (batch as u64).to_le_bytes();
-                        messages
-                            .iter_mut()
-                            .for_each(|m| m[..8].copy_from_slice(&stamp));
+                        messages.iter_mut().for_each(|m| m[..8].copy_from_slice(&stamp));
                         let mut sent = 0;
                         while sent < BATCH {
                             match producer.push(&messages[sent..]) {
@@ -231,9 +226,7 @@ fn message_rate(is_bench: bool, cores: [usize; 2]) {
                     let mut messages = [[7; MESSAGE]; BATCH];
                     for batch in 0..batches {
                         let stamp = (batch as u64).to_le_bytes();
-                        messages
-                            .iter_mut()
-                            .for_each(|m| m[..8].copy_from_slice(&stamp));
+                        messages.iter_mut().for_each(|m| m[..8].copy_from_slice(&stamp));
                         let bytes = messages.as_flattened();
                         let mut left = Messages::packed(bytes, MESSAGE).expect("whole messages");
                         while left.count() > 0 {
@@ -371,10 +364,7 @@ fn large_copies(is_bench: bool, cores: [usize; 2]) {
                                     into: ours.take().expect("handed back"),
                                 }
                             } else {
-                                Verb::Write {
-                                    from: shared.clone(),
-                                    to: remote.all(),
-                                }
+                                Verb::Write { from: shared.clone(), to: remote.all() }
                             };
                             let mut work = VecDeque::from([Work::new(1, verb)]);
                             let mut done = Vec::with_capacity(1);
@@ -408,11 +398,9 @@ fn polling_and_events(is_bench: bool, cores: [usize; 2]) {
                 || sleep_and_answer(&mut *sleeper, rounds, true),
                 || sleep_and_answer(&mut *other, rounds, false),
             ),
-            turns::Side::Second => race(
-                cores,
-                || ping(&mut *first, 64, rounds),
-                || pong(&mut *second, 64, rounds),
-            ),
+            turns::Side::Second => {
+                race(cores, || ping(&mut *first, 64, rounds), || pong(&mut *second, 64, rounds))
+            }
         };
         seconds / rounds as f64
     });

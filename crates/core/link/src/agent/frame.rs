@@ -275,10 +275,7 @@ impl Usage {
     }
 
     pub(super) fn parse(bytes: &[u8; Self::BYTES]) -> Self {
-        Self {
-            dpu_ns: word(bytes, 0),
-            emulator_ns: word(bytes, 8),
-        }
+        Self { dpu_ns: word(bytes, 0), emulator_ns: word(bytes, 8) }
     }
 }
 

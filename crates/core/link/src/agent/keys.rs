@@ -119,9 +119,7 @@ fn requiring(directory: &Path, files: [&str; 2]) -> Result<Arc<ServerConfig>, Ke
     let config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .and_then(|builder| {
-            builder
-                .with_client_cert_verifier(verifier)
-                .with_single_cert(certificates, key)
+            builder.with_client_cert_verifier(verifier).with_single_cert(certificates, key)
         });
     let path = directory.join(files[0]);
     config.map(Arc::new).map_err(|error| content(path, error))
@@ -170,9 +168,7 @@ fn roots(directory: &Path) -> Result<RootCertStore, KeysError> {
     let path = directory.join(CA_CERTIFICATE);
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&path)? {
-        roots
-            .add(certificate)
-            .map_err(|error| content(path.clone(), error))?;
+        roots.add(certificate).map_err(|error| content(path.clone(), error))?;
     }
     Ok(roots)
 }
@@ -182,10 +178,7 @@ type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 fn own(directory: &Path, [certificate, key]: [&str; 2]) -> Result<Own, KeysError> {
     let chain = certificates(&directory.join(certificate))?;
     let path = directory.join(key);
-    let file = |error| KeysError::File {
-        path: path.clone(),
-        error,
-    };
+    let file = |error| KeysError::File { path: path.clone(), error };
     let mode = std::fs::metadata(&path).map_err(file)?.permissions().mode();
     if mode & 0o007 != 0 {
         return Err(KeysError::Readable(path));
@@ -212,10 +205,7 @@ fn read(path: &Path) -> Result<Vec<u8>, KeysError> {
         file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
         Ok(text)
     };
-    read().map_err(|error| KeysError::File {
-        path: path.into(),
-        error,
-    })
+    read().map_err(|error| KeysError::File { path: path.into(), error })
 }
 
 fn content(path: PathBuf, reason: impl ToString) -> KeysError {

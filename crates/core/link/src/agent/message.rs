@@ -98,11 +98,7 @@ impl Setup {
     /// [`CodecError::Field`] if a value is larger than the wire format allows.
     pub fn config(self) -> Result<ContextConfig, CodecError> {
         at_most("a context's depth", self.depth, MAX_DEPTH as u64)?;
-        at_most(
-            "its longest source",
-            self.max_source_bytes,
-            MAX_BUFFER_BYTES as u64,
-        )?;
+        at_most("its longest source", self.max_source_bytes, MAX_BUFFER_BYTES as u64)?;
         let longest = self.max_destination_bytes;
         at_most("its longest destination", longest, MAX_BUFFER_BYTES as u64)?;
         Ok(ContextConfig {
@@ -217,23 +213,15 @@ pub enum OpeningError {
 pub fn plain_error(error: &OpenError) -> OpeningError {
     match error {
         OpenError::Unsupported { .. } => OpeningError::Unsupported,
-        OpenError::Limit {
-            what, limit, asked, ..
-        } => OpeningError::Limit {
-            what: (*what).into(),
-            limit: *limit,
-            asked: *asked,
-        },
+        OpenError::Limit { what, limit, asked, .. } => {
+            OpeningError::Limit { what: (*what).into(), limit: *limit, asked: *asked }
+        }
         OpenError::Operation(Error::UnknownVariant { known, .. }) => {
             OpeningError::UnknownVariant(known.clone())
         }
-        OpenError::Operation(Error::Level {
-            variant, min, max, ..
-        }) => OpeningError::Level {
-            variant: (*variant).into(),
-            min: *min,
-            max: *max,
-        },
+        OpenError::Operation(Error::Level { variant, min, max, .. }) => {
+            OpeningError::Level { variant: (*variant).into(), min: *min, max: *max }
+        }
         OpenError::Operation(Error::NoLevels { variant }) => {
             OpeningError::NoLevels((*variant).into())
         }
@@ -277,18 +265,17 @@ pub fn typed_error(device: &str, asked: &ContextConfig, error: OpeningError) -> 
             min,
             max,
         }),
-        OpeningError::NoLevels(variant) => OpenError::Operation(Error::NoLevels {
-            variant: known(&variant),
-        }),
+        OpeningError::NoLevels(variant) => {
+            OpenError::Operation(Error::NoLevels { variant: known(&variant) })
+        }
         OpeningError::Pattern { pattern, reason } => OpenError::Operation(Error::Pattern {
             pattern: clean(&pattern, MAX_PATTERN_BYTES),
             reason: clean(&reason, MAX_TEXT_BYTES),
         }),
         OpeningError::NoPattern => OpenError::Operation(Error::NoPattern),
-        OpeningError::Failed(reason) => OpenError::Failed {
-            device,
-            reason: clean(&reason, MAX_TEXT_BYTES),
-        },
+        OpeningError::Failed(reason) => {
+            OpenError::Failed { device, reason: clean(&reason, MAX_TEXT_BYTES) }
+        }
     }
 }
 
@@ -327,12 +314,7 @@ impl Message for Reply {
 impl Offer {
     fn check(&mut self) -> Result<(), CodecError> {
         let info = &mut self.info;
-        let texts = [
-            &mut info.name,
-            &mut info.driver,
-            &mut info.location,
-            &mut info.description,
-        ];
+        let texts = [&mut info.name, &mut info.driver, &mut info.location, &mut info.description];
         for text in texts {
             *text = clean(text, MAX_TEXT_BYTES);
         }

@@ -68,8 +68,7 @@ impl Outbox {
     pub fn job(&mut self, head: JobHead, source: &Source) {
         self.head(&head.encode(source.len()));
         let filled = source.segments().iter().filter(|slice| !slice.is_empty());
-        self.chunks
-            .extend(filled.map(|slice| Chunk::Slice(slice.clone())));
+        self.chunks.extend(filled.map(|slice| Chunk::Slice(slice.clone())));
     }
 
     /// Adds an answer with the beginning of a destination, `len` bytes of it.

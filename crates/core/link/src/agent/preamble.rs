@@ -31,10 +31,7 @@ impl Preamble {
     /// Length of a preamble in bytes.
     pub const BYTES: usize = 16;
     /// Versions that this release speaks.
-    pub const OURS: Versions = Versions {
-        oldest: 3,
-        newest: 3,
-    };
+    pub const OURS: Versions = Versions { oldest: 3, newest: 3 };
 
     /// This release's.
     pub fn ours() -> [u8; Self::BYTES] {
@@ -62,10 +59,7 @@ impl Preamble {
             return Err(Violation::Reserved);
         }
         let number = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let theirs = Versions {
-            oldest: number(8),
-            newest: number(10),
-        };
+        let theirs = Versions { oldest: number(8), newest: number(10) };
         let ours = Self::OURS;
         let both = theirs.newest.min(ours.newest);
         if theirs.oldest > theirs.newest || both < theirs.oldest.max(ours.oldest) {

@@ -22,10 +22,9 @@ impl Side {
                 frame,
                 Frame::Control | Frame::Answer | Frame::Usage | Frame::Pong | Frame::Probe
             ),
-            Self::Agent => matches!(
-                frame,
-                Frame::Control | Frame::Job | Frame::Ping | Frame::Probe
-            ),
+            Self::Agent => {
+                matches!(frame, Frame::Control | Frame::Job | Frame::Ping | Frame::Probe)
+            }
         }
     }
 }
@@ -65,13 +64,7 @@ pub struct Reader {
 impl Reader {
     /// Makes a reader for one side of a connection.
     pub fn new(side: Side) -> Self {
-        Self {
-            side,
-            buffer: vec![0; BUFFER],
-            start: 0,
-            end: 0,
-            body_left: 0,
-        }
+        Self { side, buffer: vec![0; BUFFER], start: 0, end: 0, body_left: 0 }
     }
 
     /// Returns the free part of the buffer, which is never empty. The driver puts the next bytes
@@ -106,10 +99,7 @@ impl Reader {
     /// # Panics
     /// If there was no room for as many.
     pub fn filled(&mut self, count: usize) {
-        assert!(
-            count <= self.buffer.len() - self.end,
-            "more than there was room for"
-        );
+        assert!(count <= self.buffer.len() - self.end, "more than there was room for");
         self.end += count;
     }
 
@@ -191,10 +181,7 @@ impl Reader {
     /// # Panics
     /// If that is more than there are.
     pub fn body_passed_by(&mut self, count: usize) {
-        assert!(
-            self.can_pass_by() && count <= self.body_left,
-            "not of this body"
-        );
+        assert!(self.can_pass_by() && count <= self.body_left, "not of this body");
         self.body_left -= count;
     }
 

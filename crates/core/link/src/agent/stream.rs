@@ -57,10 +57,7 @@ impl Stream {
     fn encrypted(socket: TcpStream, mut tls: Connection) -> io::Result<Self> {
         tls.set_buffer_limit(Some(TLS_BUFFER));
         let plain = Self::plain(socket)?;
-        Ok(Self {
-            tls: Some(Box::new(tls)),
-            ..plain
-        })
+        Ok(Self { tls: Some(Box::new(tls)), ..plain })
     }
 
     /// The socket, to wait for.

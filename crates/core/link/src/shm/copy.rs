@@ -41,9 +41,7 @@ impl Direct {
 
 /// Runs a copy.
 pub(super) fn run(direct: Direct) -> Completion {
-    let Direct {
-        tag, local, remote, ..
-    } = direct;
+    let Direct { tag, local, remote, .. } = direct;
     let len = remote.len();
     let (copied, source, destination) = match local {
         Local::Into(mut into) => (remote.copy_out(0, &mut into), None, Some(into)),

@@ -118,11 +118,7 @@ impl Engine {
             transport: "the copy engine",
             reason: error.to_string(),
         })?;
-        Ok(Self {
-            common,
-            clock,
-            thread: Some(thread),
-        })
+        Ok(Self { common, clock, thread: Some(thread) })
     }
 
     /// Serves one lane more.
@@ -183,13 +179,7 @@ struct Runner {
 
 impl Runner {
     fn new(common: Arc<Common>, shape: Option<Shape>) -> Self {
-        Self {
-            common,
-            shape,
-            lanes: Vec::new(),
-            free_at: Instant::now(),
-            due: VecDeque::new(),
-        }
+        Self { common, shape, lanes: Vec::new(), free_at: Instant::now(), due: VecDeque::new() }
     }
 
     fn run(mut self) {
@@ -250,21 +240,13 @@ impl Runner {
                     let _ = lane.completions.stage(completion);
                 }
                 Some(shape) => {
-                    let path = if direct.is_read() {
-                        &shape.read
-                    } else {
-                        &shape.write
-                    };
+                    let path = if direct.is_read() { &shape.read } else { &shape.write };
                     let begin = Instant::now().max(self.free_at);
                     self.free_at = begin + Duration::from_nanos(path.busy_ns);
                     let at = self.free_at + Duration::from_nanos(path.latency_ns);
                     let mut completion = copy::run(direct);
                     completion.late = Instant::now() > at;
-                    self.due.push_back(Due {
-                        at,
-                        lane: index,
-                        completion,
-                    });
+                    self.due.push_back(Due { at, lane: index, completion });
                 }
             }
         }

@@ -62,10 +62,7 @@ fn system(doing: &str) -> impl FnOnce(Error) -> ConnectError {
 }
 
 fn protocol(peer: &str, reason: impl Into<String>) -> ConnectError {
-    ConnectError::Protocol {
-        peer: peer.to_owned(),
-        reason: reason.into(),
-    }
+    ConnectError::Protocol { peer: peer.to_owned(), reason: reason.into() }
 }
 
 /// Waits for a message of one kind.
@@ -77,9 +74,7 @@ fn expect<const N: usize>(
 ) -> Result<([u64; N], Vec<OwnedFd>), ConnectError> {
     let Received { words, descriptors } =
         receive_before(socket, deadline).map_err(|error| match error.kind() {
-            ErrorKind::TimedOut => ConnectError::Timeout {
-                peer: peer.to_owned(),
-            },
+            ErrorKind::TimedOut => ConnectError::Timeout { peer: peer.to_owned() },
             ErrorKind::UnexpectedEof => protocol(peer, "it hung up before the link was set up"),
             ErrorKind::InvalidData => protocol(peer, error.to_string()),
             _ => system("receiving from the peer")(error),
@@ -97,10 +92,7 @@ fn expect<const N: usize>(
     }
     match parse(&words, kind) {
         Some(rest) => Ok((rest, descriptors)),
-        None => Err(protocol(
-            peer,
-            format!("it did not say {kind:?} as expected"),
-        )),
+        None => Err(protocol(peer, format!("it did not say {kind:?} as expected"))),
     }
 }
 
@@ -130,13 +122,9 @@ pub(super) fn serve(
     let mut notifiers = Vec::with_capacity(config.queue_pairs);
     let mut theirs = Vec::with_capacity(config.queue_pairs);
     for _ in 0..config.queue_pairs {
-        let (ours, other) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(|error| system(doing)(error.into()))?;
+        let (ours, other) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .map_err(|error| system(doing)(error.into()))?;
         notifiers.push(Notifier::new(ours));
         theirs.push(other);
     }
@@ -151,9 +139,8 @@ pub(super) fn serve(
             nonce,
         ],
     );
-    let descriptors: Vec<BorrowedFd<'_>> = std::iter::once(file.as_fd())
-        .chain(theirs.iter().map(AsFd::as_fd))
-        .collect();
+    let descriptors: Vec<BorrowedFd<'_>> =
+        std::iter::once(file.as_fd()).chain(theirs.iter().map(AsFd::as_fd)).collect();
     send(socket, &welcome, &descriptors).map_err(system("greeting the peer"))?;
     expect::<0>(socket, Kind::Ready, peer, deadline)?;
     Ok(Agreed {

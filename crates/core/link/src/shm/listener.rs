@@ -65,9 +65,9 @@ impl Listener {
         deadline: Instant,
     ) -> Result<ShmEndpoint, ConnectError> {
         let failed = |source: Error| match source.kind() {
-            ErrorKind::TimedOut => ConnectError::Timeout {
-                peer: format!("a peer at {}", self.path.display()),
-            },
+            ErrorKind::TimedOut => {
+                ConnectError::Timeout { peer: format!("a peer at {}", self.path.display()) }
+            }
             _ => ConnectError::System {
                 doing: format!("accepting a peer at {}", self.path.display()),
                 source,
@@ -141,11 +141,7 @@ fn check_user(socket: &OwnedFd) -> Result<(), ConnectError> {
     }
     Err(ConnectError::Protocol {
         peer: name_of_peer(socket),
-        reason: format!(
-            "it is user {}'s, not {}'s",
-            peer.uid.as_raw(),
-            ours.as_raw()
-        ),
+        reason: format!("it is user {}'s, not {}'s", peer.uid.as_raw(), ours.as_raw()),
     })
 }
 

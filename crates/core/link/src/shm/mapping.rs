@@ -19,19 +19,15 @@ use crate::volatile_slice::VolatileSlice;
 /// `statfs`'s name for the file system that memory files live on.
 const TMPFS: i64 = 0x0102_1994;
 /// Seals with which the memory under a mapping cannot disappear.
-const NEEDED: SealFlags = SealFlags::SHRINK
-    .union(SealFlags::GROW)
-    .union(SealFlags::SEAL);
+const NEEDED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// The longest mapping in bytes whose pages are made at once.
 const POPULATED: usize = 64 << 20;
 
 /// A new memory file of `len` zeroed bytes, sealed so that its length cannot change.
 pub(super) fn create(len: u64) -> Result<OwnedFd> {
-    let file = rustix::fs::memfd_create(
-        "overside-link",
-        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-    )?;
+    let file =
+        rustix::fs::memfd_create("overside-link", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, len)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     Ok(file)
@@ -39,11 +35,7 @@ pub(super) fn create(len: u64) -> Result<OwnedFd> {
 
 /// Forbids further seals, and with `read_only` further writable mappings. Existing mappings stay as they are.
 pub(super) fn seal(file: impl AsFd, read_only: bool) -> Result<()> {
-    let write = if read_only {
-        SealFlags::FUTURE_WRITE
-    } else {
-        SealFlags::empty()
-    };
+    let write = if read_only { SealFlags::FUTURE_WRITE } else { SealFlags::empty() };
     Ok(rustix::fs::fcntl_add_seals(file, write | SealFlags::SEAL)?)
 }
 
@@ -87,16 +79,10 @@ impl Mapping {
     /// short mappings are resident afterwards, so that the first use takes no longer than any
     /// other; long mappings take memory when they are touched.
     pub(super) fn new(file: impl AsFd, len: usize, writable: bool) -> Result<Self> {
-        let protection = if writable {
-            ProtFlags::READ | ProtFlags::WRITE
-        } else {
-            ProtFlags::READ
-        };
-        let flags = if len <= POPULATED {
-            MapFlags::SHARED | MapFlags::POPULATE
-        } else {
-            MapFlags::SHARED
-        };
+        let protection =
+            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let flags =
+            if len <= POPULATED { MapFlags::SHARED | MapFlags::POPULATE } else { MapFlags::SHARED };
         // SAFETY: a new mapping at an address of the system's choice.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, file, 0) }?;
         let start =

@@ -95,17 +95,9 @@ impl ShmQueuePair {
             (to_listener, from_listener)
         };
         let capacity = agreed.layout.ring_bytes();
-        let Direction {
-            cursors,
-            data: peer_data,
-            room,
-        } = out.0;
+        let Direction { cursors, data: peer_data, room } = out.0;
         let outgoing = Outgoing::new(Producer::new(cursors, capacity, 0), out.1);
-        let Direction {
-            cursors,
-            data,
-            room: peer_room,
-        } = into.0;
+        let Direction { cursors, data, room: peer_room } = into.0;
         let longest = agreed.config.max_message_bytes;
         let incoming = Incoming::new(Consumer::new(cursors, capacity, 0), into.1, longest);
         let event = Event::new(&notifier).map_err(|error| ConnectError::System {
@@ -125,12 +117,7 @@ impl ShmQueuePair {
                 armed: armed.clone(),
                 event: Arc::clone(&event),
             });
-            EnginePort {
-                requests,
-                completions,
-                armed,
-                tags: VecDeque::with_capacity(depth),
-            }
+            EnginePort { requests, completions, armed, tags: VecDeque::with_capacity(depth) }
         });
         Ok(Self {
             session: Arc::clone(session),
@@ -140,12 +127,7 @@ impl ShmQueuePair {
             memory: DeviceId::unique(),
             outgoing,
             incoming,
-            wake_requests: PendingRequests {
-                data,
-                room,
-                peer_data,
-                peer_room,
-            },
+            wake_requests: PendingRequests { data, room, peer_data, peer_room },
             notifier,
             event: agreed.config.event.then_some(event),
             peer_event: agreed.peer_event,
@@ -335,11 +317,7 @@ impl QueuePair for ShmQueuePair {
                 Some(engine) => engine.arm(|| this.pending()),
                 None => this.pending(),
             };
-            if wants_room {
-                room.arm(|| rest(self))
-            } else {
-                rest(self)
-            }
+            if wants_room { room.arm(|| rest(self)) } else { rest(self) }
         });
         Ok(ready)
     }
@@ -371,11 +349,7 @@ impl QueuePair for ShmQueuePair {
         // Received messages belong to posted receives; an error is reported elsewhere.
         let _ = self.match_receives(usize::MAX);
         completions.extend(self.ready.drain(..));
-        Closed {
-            completions,
-            abandoned: self.tags(),
-            cpu_time: CpuTime::default(),
-        }
+        Closed { completions, abandoned: self.tags(), cpu_time: CpuTime::default() }
     }
 }
 

@@ -173,11 +173,7 @@ impl Regions {
         send(socket, &offer, &[file.as_fd()]).map_err(failed)?;
         tables.next_id += 1;
         tables.exports += 1;
-        Ok(Area {
-            mapping,
-            token: fields.token(),
-            id: fields.id,
-        })
+        Ok(Area { mapping, token: fields.token(), id: fields.id })
     }
 
     /// Informs the peer that a region can no longer be imported. If that fails, the region keeps its slot,
@@ -202,12 +198,7 @@ impl Regions {
             if tables.offers.len() == MAX_EXPORTS || tables.offers.contains_key(&id) {
                 return Err(broken("it offers more regions than there can be"));
             }
-            let offer = Offer {
-                file,
-                len,
-                access,
-                imported: Weak::new(),
-            };
+            let offer = Offer { file, len, access, imported: Weak::new() };
             tables.offers.insert(id, offer);
             return Ok(());
         }
@@ -229,10 +220,7 @@ impl Regions {
             return Err(ImportError::Unknown);
         }
         let mut tables = self.tables();
-        let offer = tables
-            .offers
-            .get_mut(&fields.id)
-            .ok_or(ImportError::Unknown)?;
+        let offer = tables.offers.get_mut(&fields.id).ok_or(ImportError::Unknown)?;
         if offer.len != fields.len || offer.access != fields.access {
             return Err(ImportError::Refused(
                 "its token says something else than its offer".into(),
@@ -241,10 +229,7 @@ impl Regions {
         if let Some(imported) = offer.imported.upgrade() {
             return Ok((imported, fields.len, fields.access));
         }
-        let too_much = ImportError::TooMuch {
-            len: fields.len,
-            max: self.max_import_bytes,
-        };
+        let too_much = ImportError::TooMuch { len: fields.len, max: self.max_import_bytes };
         // Only ever added to under the lock.
         let total = self.imported_bytes.load(Ordering::Relaxed);
         if fields.len > self.max_import_bytes.saturating_sub(total) {
@@ -258,10 +243,7 @@ impl Regions {
         let mapping = Mapping::new(&offer.file, len, fields.access.writes())
             .map_err(|error| ImportError::Failed(error.to_string()))?;
         self.imported_bytes.fetch_add(fields.len, Ordering::Relaxed);
-        let imported = Arc::new(Imported {
-            mapping,
-            total: Arc::clone(&self.imported_bytes),
-        });
+        let imported = Arc::new(Imported { mapping, total: Arc::clone(&self.imported_bytes) });
         offer.imported = Arc::downgrade(&imported);
         Ok((imported, fields.len, fields.access))
     }

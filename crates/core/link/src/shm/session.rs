@@ -65,10 +65,7 @@ impl Connection {
         if !self.lost.load(Ordering::Relaxed) {
             return None;
         }
-        self.lost
-            .load(Ordering::SeqCst)
-            .then(|| self.cause.get())
-            .flatten()
+        self.lost.load(Ordering::SeqCst).then(|| self.cause.get()).flatten()
     }
 
     /// Fails if the link is lost.
@@ -100,9 +97,9 @@ impl Connection {
                 Ok(received) => self.regions.on_message(received),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => return,
-                    ErrorKind::UnexpectedEof => Err(LinkErrorKind::Gone(
-                        "its process ended, or let the link go".into(),
-                    )),
+                    ErrorKind::UnexpectedEof => {
+                        Err(LinkErrorKind::Gone("its process ended, or let the link go".into()))
+                    }
                     ErrorKind::InvalidData => Err(LinkErrorKind::Protocol(error.to_string())),
                     _ => Err(LinkErrorKind::Gone(error.to_string())),
                 },
@@ -115,11 +112,7 @@ impl Connection {
 }
 
 pub(super) fn lost(cause: LinkErrorKind, tags: Vec<u64>) -> LinkError {
-    LinkError {
-        link: NAME.to_owned(),
-        cause,
-        tags,
-    }
+    LinkError { link: NAME.to_owned(), cause, tags }
 }
 
 /// Owns the connection's threads.
@@ -140,24 +133,16 @@ impl Session {
         let connection = Arc::new(connection);
         let clock = Arc::new(ThreadClock::default());
         let stop = Arc::new(EventFd::new()?);
-        let watcher = std::thread::Builder::new()
-            .name("link-watcher".into())
-            .spawn({
-                let (connection, clock) = (Arc::clone(&connection), Arc::clone(&clock));
-                let stop = Arc::clone(&stop);
-                move || {
-                    clock.begin();
-                    watch(&connection, &stop);
-                    clock.end();
-                }
-            })?;
-        Ok(Arc::new(Self {
-            connection,
-            engine,
-            clock,
-            stop,
-            watcher: Some(watcher),
-        }))
+        let watcher = std::thread::Builder::new().name("link-watcher".into()).spawn({
+            let (connection, clock) = (Arc::clone(&connection), Arc::clone(&clock));
+            let stop = Arc::clone(&stop);
+            move || {
+                clock.begin();
+                watch(&connection, &stop);
+                clock.end();
+            }
+        })?;
+        Ok(Arc::new(Self { connection, engine, clock, stop, watcher: Some(watcher) }))
     }
 }
 
@@ -175,16 +160,13 @@ impl Drop for Session {
 
 fn watch(connection: &Connection, stop: &EventFd) {
     while connection.lost().is_none() {
-        let mut set = [
-            PollFd::new(&connection.socket, PollFlags::IN),
-            PollFd::new(stop, PollFlags::IN),
-        ];
+        let mut set =
+            [PollFd::new(&connection.socket, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         match rustix::event::poll(&mut set, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                connection.mark_lost(LinkErrorKind::Local(format!(
-                    "waiting for the peer: {error}"
-                )));
+                connection
+                    .mark_lost(LinkErrorKind::Local(format!("waiting for the peer: {error}")));
             }
         }
         if !set[1].revents().is_empty() {

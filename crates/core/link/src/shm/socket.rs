@@ -74,10 +74,7 @@ pub(super) fn receive(socket: impl AsFd) -> Result<Received> {
     }
     let truncated = ReturnFlags::TRUNC | ReturnFlags::CTRUNC;
     if received.flags.intersects(truncated) || !received.bytes.is_multiple_of(size_of::<u64>()) {
-        return Err(Error::new(
-            ErrorKind::InvalidData,
-            "a message that is no message of a link",
-        ));
+        return Err(Error::new(ErrorKind::InvalidData, "a message that is no message of a link"));
     }
     let words = bytes[..received.bytes]
         .chunks_exact(size_of::<u64>())

@@ -68,10 +68,7 @@ fn open(options: &UcxOptions) -> Result<Arc<Context>, ConnectError> {
 }
 
 fn unavailable(reason: String) -> ConnectError {
-    ConnectError::Unavailable {
-        transport: NAME,
-        reason,
-    }
+    ConnectError::Unavailable { transport: NAME, reason }
 }
 
 /// Workers that are being connected.
@@ -103,13 +100,7 @@ impl Setup {
             let worker = unsafe { context.shim.worker(context.raw(), slots, tag) };
             workers.push((worker.map_err(unavailable)?, tag));
         }
-        Ok(Self {
-            context,
-            control,
-            negotiated,
-            limits,
-            workers,
-        })
+        Ok(Self { context, control, negotiated, limits, workers })
     }
 
     /// Exchanges addresses, and sets the connections up.
@@ -133,26 +124,18 @@ impl Setup {
         for (index, (worker, tag)) in self.workers.iter().enumerate() {
             let address = worker.address().map_err(unavailable)?;
             let (index, tag) = (index as u32, *tag);
-            let frame = ControlMessage::Worker {
-                index,
-                tag,
-                address,
-            };
+            let frame = ControlMessage::Worker { index, tag, address };
             self.control.send(&frame, deadline)?;
         }
         for (index, (worker, _)) in self.workers.iter_mut().enumerate() {
             match self.control.receive(deadline)? {
-                ControlMessage::Worker {
-                    index: theirs,
-                    tag,
-                    address,
-                } if theirs as usize == index && !address.is_empty() => {
+                ControlMessage::Worker { index: theirs, tag, address }
+                    if theirs as usize == index && !address.is_empty() =>
+                {
                     worker.connect(&address, tag).map_err(unavailable)?;
                 }
                 _ => {
-                    return Err(self
-                        .control
-                        .unexpected("it does not say where its worker is"));
+                    return Err(self.control.unexpected("it does not say where its worker is"));
                 }
             }
         }
@@ -246,10 +229,7 @@ fn applied(driver: &str, transports: &str) -> Applied {
 }
 
 fn capabilities(config: &LinkConfig, limits: &Limits, queue_pairs: usize) -> Capabilities {
-    let up_to = |max_bytes| VerbLimits {
-        max_bytes,
-        mover: Mover::Nic,
-    };
+    let up_to = |max_bytes| VerbLimits { max_bytes, mover: Mover::Nic };
     Capabilities {
         read: up_to(MAX_BYTES),
         write: up_to(MAX_BYTES),

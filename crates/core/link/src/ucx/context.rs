@@ -71,20 +71,11 @@ impl Context {
         transports: Option<&str>,
         devices: Option<&str>,
     ) -> Result<Arc<Self>, ConnectError> {
-        let unavailable = |reason| ConnectError::Unavailable {
-            transport: super::NAME,
-            reason,
-        };
+        let unavailable = |reason| ConnectError::Unavailable { transport: super::NAME, reason };
         let transports = transports.map(text).transpose().map_err(unavailable)?;
         let devices = devices.map(text).transpose().map_err(unavailable)?;
-        let raw = shim
-            .open(transports.as_deref(), devices.as_deref())
-            .map_err(unavailable)?;
-        Ok(Arc::new(Self {
-            shim,
-            raw,
-            device: DeviceId::unique(),
-        }))
+        let raw = shim.open(transports.as_deref(), devices.as_deref()).map_err(unavailable)?;
+        Ok(Arc::new(Self { shim, raw, device: DeviceId::unique() }))
     }
 
     pub(crate) fn raw(&self) -> RawContext {
@@ -102,10 +93,7 @@ impl Context {
     ) -> Result<Mapped, String> {
         // SAFETY: the caller's.
         let memory = unsafe { self.shim.map(self.raw, start, len) }?;
-        Ok(Mapped {
-            context: Arc::clone(self),
-            memory,
-        })
+        Ok(Mapped { context: Arc::clone(self), memory })
     }
 
     /// Registered memory.
@@ -136,24 +124,15 @@ impl Context {
         }
         // SAFETY: the slice holds both, and lets go of the registration first.
         let mapped = unsafe { self.map(start, len) }.map_err(|reason| self.unreachable(reason))?;
-        Ok(Slice::from_external(
-            foreign,
-            Some(self.registration(mapped)),
-        ))
+        Ok(Slice::from_external(foreign, Some(self.registration(mapped))))
     }
 
     fn registration(&self, mapped: Mapped) -> Registration {
-        Registration {
-            device: self.device,
-            handle: Arc::new(mapped),
-        }
+        Registration { device: self.device, handle: Arc::new(mapped) }
     }
 
     fn unreachable(&self, reason: String) -> MemoryError {
-        MemoryError::Unreachable {
-            device: super::NAME.to_owned(),
-            reason,
-        }
+        MemoryError::Unreachable { device: super::NAME.to_owned(), reason }
     }
 
     /// The registration of memory with this context, for naming it in an operation.

@@ -27,8 +27,6 @@ impl Limits {
     pub(crate) fn room(&self) -> u64 {
         let longest = cost(self.max_message_bytes);
         let wanted = longest.saturating_mul(self.depth as u64);
-        wanted
-            .clamp(MIN_ROOM_BYTES, MAX_ROOM_BYTES)
-            .max(4 * longest)
+        wanted.clamp(MIN_ROOM_BYTES, MAX_ROOM_BYTES).max(4 * longest)
     }
 }

@@ -6,9 +6,7 @@ pub(super) fn transports(text: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for line in text.lines() {
         let line = line.trim_start_matches(['#', ' ']);
-        let Some((_, lane)) = line
-            .strip_prefix("lane[")
-            .and_then(|rest| rest.split_once("]:"))
+        let Some((_, lane)) = line.strip_prefix("lane[").and_then(|rest| rest.split_once("]:"))
         else {
             continue;
         };

@@ -140,10 +140,7 @@ impl Endpoint for UcxEndpoint {
             let mapped = unsafe { self.0.context.map(start, len) }?;
             let mut description = (start as u64).to_le_bytes().to_vec();
             description.extend(mapped.key()?);
-            Ok(Prepared {
-                description,
-                registration: Box::new(mapped),
-            })
+            Ok(Prepared { description, registration: Box::new(mapped) })
         };
         self.0.exports.export(len, access, prepare)
     }

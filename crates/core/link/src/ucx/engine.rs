@@ -73,7 +73,9 @@ enum Use {
     /// A message on its way into memory that waits; with a buffer if that is too short.
     Receive(u64, Region, Option<Vec<u8>>, usize),
     /// A message of [`UcxEngine::send`].
-    Copy { _bytes: Vec<u8> },
+    Copy {
+        _bytes: Vec<u8>,
+    },
     /// A message on its way to the batch.
     Fetch(Vec<u8>),
     /// Covers writes up to this number.
@@ -144,9 +146,7 @@ impl UcxEngine {
         let raw = worker.descriptor()?;
         // SAFETY: the descriptor is the worker's, which lives.
         let descriptor = unsafe { BorrowedFd::borrow_raw(raw) };
-        let descriptor = descriptor
-            .try_clone_to_owned()
-            .map_err(|error| error.to_string())?;
+        let descriptor = descriptor.try_clone_to_owned().map_err(|error| error.to_string())?;
         let (slots, room) = (Self::slots(&limits), limits.room());
         let engine = Self {
             context,
@@ -248,15 +248,7 @@ impl UcxEngine {
                     operation.memory = self.context.mapped(from.registration());
                 }
                 self.pending += 1;
-                self.begin(
-                    What::Send,
-                    Use::Send {
-                        tag,
-                        from,
-                        _copy: copy,
-                    },
-                    operation,
-                );
+                self.begin(What::Send, Use::Send { tag, from, _copy: copy }, operation);
             }
             Verb::Receive { into } => {
                 self.pending += 1;
@@ -385,8 +377,7 @@ impl UcxEngine {
             Use::Receive(tag, ..) => Some(*tag),
             Use::Copy { .. } | Use::Fetch(_) | Use::Flush(_) => None,
         });
-        held.chain(self.waiting.iter().map(|(tag, _)| *tag))
-            .collect()
+        held.chain(self.waiting.iter().map(|(tag, _)| *tag)).collect()
     }
 
     /// Returns the amount of work that makes progress by itself: all except memory that waits for messages.

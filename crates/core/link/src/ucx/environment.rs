@@ -27,12 +27,10 @@ unsafe extern "C" {
 pub(crate) fn held_off<R>(load: impl FnOnce() -> R) -> R {
     let missing = HELD_OFF.iter().filter(|(name, _)| {
         // Not UTF-8 cannot be.
-        name.to_str()
-            .is_ok_and(|name| std::env::var_os(name).is_none())
+        name.to_str().is_ok_and(|name| std::env::var_os(name).is_none())
     });
-    let mut list: Vec<*mut c_char> = missing
-        .map(|(_, setting)| CString::from(*setting).into_raw())
-        .collect();
+    let mut list: Vec<*mut c_char> =
+        missing.map(|(_, setting)| CString::from(*setting).into_raw()).collect();
     // SAFETY: the list is read as the C library reads it; no part of it is freed.
     let before = unsafe { environ };
     if !before.is_null() {

@@ -54,9 +54,7 @@ struct Regions {
 
 impl Exports {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            regions: Mutex::default(),
-        })
+        Arc::new(Self { regions: Mutex::default() })
     }
 
     fn regions(&self) -> MutexGuard<'_, Regions> {
@@ -71,10 +69,7 @@ impl Exports {
         prepare: impl FnOnce(&Buffer) -> Result<Prepared, String>,
     ) -> Result<Exported, ExportError> {
         if len == 0 || len as u64 > MAX_EXPORT_BYTES {
-            return Err(ExportError::Length {
-                len,
-                max: MAX_EXPORT_BYTES,
-            });
+            return Err(ExportError::Length { len, max: MAX_EXPORT_BYTES });
         }
         let failed = |reason: String| ExportError::Failed { len, reason };
         let memory = Buffer::zeroed(len, ALIGN).ok_or_else(|| failed("no memory".into()))?;
@@ -97,11 +92,7 @@ impl Exports {
         let window = area.window;
         let token = Token::from_bytes(&[MAGIC.as_slice(), &key.to_le_bytes()].concat())
             .expect("shorter than tokens may be");
-        let owner = Arc::new(Withdraw {
-            exports: Arc::clone(self),
-            key,
-            _area: area,
-        });
+        let owner = Arc::new(Withdraw { exports: Arc::clone(self), key, _area: area });
         Ok(Exported::new(window, access, token, owner))
     }
 
@@ -164,8 +155,7 @@ impl Drop for Withdraw {
 pub(crate) fn key_of(token: &Token) -> Result<u64, ImportError> {
     let bytes = token.as_bytes().strip_prefix(MAGIC.as_slice());
     let key = bytes.and_then(|bytes| bytes.try_into().ok());
-    key.map(u64::from_le_bytes)
-        .ok_or_else(|| ImportError::malformed(token))
+    key.map(u64::from_le_bytes).ok_or_else(|| ImportError::malformed(token))
 }
 
 /// A random number.
@@ -181,23 +171,15 @@ pub(crate) struct Imports {
 
 impl Imports {
     pub(crate) fn new(max: u64) -> Arc<Self> {
-        Arc::new(Self {
-            used: AtomicU64::new(0),
-            max,
-        })
+        Arc::new(Self { used: AtomicU64::new(0), max })
     }
 
     /// Counts `len` bytes until the answer is dropped.
     pub(crate) fn take(self: &Arc<Self>, len: u64) -> Result<Imported, ImportError> {
         let (least, max) = (Ordering::Relaxed, self.max);
         let add = |used: u64| used.checked_add(len).filter(|sum| *sum <= max);
-        self.used
-            .fetch_update(least, least, add)
-            .map_err(|_| ImportError::TooMuch { len, max })?;
-        Ok(Imported {
-            imports: Arc::clone(self),
-            len,
-        })
+        self.used.fetch_update(least, least, add).map_err(|_| ImportError::TooMuch { len, max })?;
+        Ok(Imported { imports: Arc::clone(self), len })
     }
 }
 

@@ -45,8 +45,7 @@ impl Keys {
             .ok_or("the peer does not say where the region is")?;
         let (address, key) = (u64::from_le_bytes(*address), worker.key(packed)?);
         let user = Arc::downgrade(remote.handle());
-        self.known
-            .insert(import.key, PeerKey { address, key, user });
+        self.known.insert(import.key, PeerKey { address, key, user });
         Ok((address, key))
     }
 

@@ -33,20 +33,11 @@ impl UcxQueuePair {
         index: usize,
         event: bool,
     ) -> std::io::Result<Self> {
-        let mut queue_pair = Self {
-            endpoint,
-            index,
-            event: None,
-        };
+        let mut queue_pair = Self { endpoint, index, event: None };
         if event {
             let set = epoll::create(CreateFlags::CLOEXEC)?;
             let pair = queue_pair.pair();
-            epoll::add(
-                &set,
-                pair.descriptor(),
-                EventData::new_u64(0),
-                EventFlags::IN,
-            )?;
+            epoll::add(&set, pair.descriptor(), EventData::new_u64(0), EventFlags::IN)?;
             epoll::add(&set, pair.signal(), EventData::new_u64(1), EventFlags::IN)?;
             queue_pair.event = Some(set);
         }
@@ -58,11 +49,7 @@ impl UcxQueuePair {
     }
 
     fn lost(&self, cause: LinkErrorKind, tags: Vec<u64>) -> LinkError {
-        LinkError {
-            link: self.endpoint.info.name.clone(),
-            cause,
-            tags,
-        }
+        LinkError { link: self.endpoint.info.name.clone(), cause, tags }
     }
 
     /// Returns the reason if nothing can be posted any more.
@@ -233,11 +220,7 @@ impl QueuePair for UcxQueuePair {
             None => engine.tags(),
         };
         drop(engine);
-        Closed {
-            completions,
-            abandoned,
-            cpu_time: CpuTime::default(),
-        }
+        Closed { completions, abandoned, cpu_time: CpuTime::default() }
     }
 }
 

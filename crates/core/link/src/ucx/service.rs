@@ -70,15 +70,9 @@ impl Service {
             epoll::add(&shared.set, pair.descriptor(), data, EventFlags::ONESHOT)?;
         }
         let thread = std::thread::Builder::new().name("link-service".into());
-        let watcher = Watcher {
-            shared: Arc::clone(&shared),
-            pairs,
-        };
+        let watcher = Watcher { shared: Arc::clone(&shared), pairs };
         let thread = thread.spawn(move || watcher.run())?;
-        Ok(Self {
-            shared,
-            thread: Mutex::new(Some(thread)),
-        })
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// CPU time of the thread in nanoseconds.
@@ -137,11 +131,7 @@ impl Watcher {
 
     /// Serves the link until it is lost or this end is dropped.
     fn watch(&self) -> LinkErrorKind {
-        let first = |_| ServicedQueuePair {
-            seen: 0,
-            look: Some(Instant::now()),
-            over: false,
-        };
+        let first = |_| ServicedQueuePair { seen: 0, look: Some(Instant::now()), over: false };
         let mut watched: Vec<ServicedQueuePair> = (0..self.pairs.len()).map(first).collect();
         let mut round = Instant::now() + SCAN_INTERVAL;
         let mut events: Vec<Event> = Vec::with_capacity(16);

@@ -222,12 +222,7 @@ impl Shim {
         let mut out = vec![0; crate::verbs::Token::MAX_BYTES / 2];
         // SAFETY: the caller's, and at most `out`'s length is written.
         let status = unsafe {
-            (self.0.pack)(
-                context.as_ptr(),
-                memory.as_ptr(),
-                out.as_mut_ptr(),
-                out.len(),
-            )
+            (self.0.pack)(context.as_ptr(), memory.as_ptr(), out.as_mut_ptr(), out.len())
         };
         out.truncate(self.check(status)? as usize);
         Ok(out)

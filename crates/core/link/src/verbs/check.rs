@@ -31,18 +31,13 @@ impl Capabilities {
         if let Some(remote) = remote {
             check_remote(&work.verb, len, remote, endpoint)?;
         }
-        let fetches = matches!(
-            work.verb,
-            Verb::Read { .. } | Verb::ReadShared { .. } | Verb::Receive { .. }
-        );
+        let fetches =
+            matches!(work.verb, Verb::Read { .. } | Verb::ReadShared { .. } | Verb::Receive { .. });
         if work.inline && fetches {
             return Err(Refusal::Unsupported("read or receive inline"));
         }
         if work.inline && len > self.max_inline_bytes {
-            return Err(Refusal::NotInline {
-                len,
-                max: self.max_inline_bytes,
-            });
+            return Err(Refusal::NotInline { len, max: self.max_inline_bytes });
         }
         let registered = |by: &Registration| by.device == device;
         // What is exported is registered.
@@ -85,10 +80,7 @@ fn check_remote(
         return Err(Refusal::Access(refused));
     }
     if remote.len() != local {
-        return Err(Refusal::Lengths {
-            local,
-            remote: remote.len(),
-        });
+        return Err(Refusal::Lengths { local, remote: remote.len() });
     }
     Ok(())
 }

@@ -140,9 +140,7 @@ pub enum ImportError {
 impl ImportError {
     /// These bytes are no token.
     pub fn malformed(token: &Token) -> Self {
-        Self::Malformed {
-            len: token.as_bytes().len(),
-        }
+        Self::Malformed { len: token.as_bytes().len() }
     }
 }
 

@@ -95,12 +95,7 @@ impl Exported {
         token: Token,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        Self {
-            window,
-            access,
-            token,
-            _owner: owner,
-        }
+        Self { window, access, token, _owner: owner }
     }
 
     /// Returns the token that the caller has to pass to the peer.
@@ -130,10 +125,7 @@ impl Exported {
     pub fn slice(self: &Arc<Self>, range: Range<usize>) -> Result<ExportedSlice, OutOfBounds> {
         let len = range.end.saturating_sub(range.start);
         let window = self.window.part(range.start, len)?;
-        Ok(ExportedSlice {
-            window,
-            _exported: Arc::clone(self),
-        })
+        Ok(ExportedSlice { window, _exported: Arc::clone(self) })
     }
 
     /// Copies `into.len()` bytes out, from `at` on.
@@ -224,12 +216,7 @@ impl RemoteMemory {
         access: Access,
         handle: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        Self {
-            endpoint,
-            len,
-            access,
-            handle,
-        }
+        Self { endpoint, len, access, handle }
     }
 
     /// Returns the length of the memory in bytes.
@@ -259,20 +246,12 @@ impl RemoteMemory {
                 of: self.len,
             });
         }
-        Ok(RemoteSlice {
-            remote: self.clone(),
-            start: range.start,
-            len: range.end - range.start,
-        })
+        Ok(RemoteSlice { remote: self.clone(), start: range.start, len: range.end - range.start })
     }
 
     /// All of the remote memory.
     pub fn all(&self) -> RemoteSlice {
-        RemoteSlice {
-            remote: self.clone(),
-            start: 0,
-            len: self.len,
-        }
+        RemoteSlice { remote: self.clone(), start: 0, len: self.len }
     }
 
     /// The endpoint that imported it.

@@ -20,11 +20,7 @@ impl<'a> Messages<'a> {
     /// A single message; `None` if it is empty.
     #[inline]
     pub fn one(message: &'a [u8]) -> Option<Self> {
-        (!message.is_empty()).then_some(Self {
-            bytes: message,
-            each: message.len(),
-            count: 1,
-        })
+        (!message.is_empty()).then_some(Self { bytes: message, each: message.len(), count: 1 })
     }
 
     /// Returns the number of messages.
@@ -51,11 +47,7 @@ impl<'a> Messages<'a> {
     /// If there are fewer than `count`.
     #[inline]
     pub fn after(&self, count: usize) -> Self {
-        Self {
-            bytes: &self.bytes[count * self.each..],
-            each: self.each,
-            count: self.count - count,
-        }
+        Self { bytes: &self.bytes[count * self.each..], each: self.each, count: self.count - count }
     }
 }
 

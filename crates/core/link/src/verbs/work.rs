@@ -84,11 +84,7 @@ pub struct Work {
 impl Work {
     /// Makes a work request that is not inline.
     pub fn new(tag: u64, verb: Verb) -> Self {
-        Self {
-            tag,
-            verb,
-            inline: false,
-        }
+        Self { tag, verb, inline: false }
     }
 }
 

@@ -69,10 +69,7 @@ fn both_sides_speak_the_newest_version_that_both_know() {
     for other in [with(4, 5), with(1, 2), with(0, 0), with(5, 1)] {
         let error = Preamble::agree(&other).unwrap_err();
         assert!(matches!(error, Violation::Version { .. }), "{error}");
-        assert!(
-            error.to_string().contains("install the same release"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("install the same release"), "{error}");
     }
     let http = Preamble::agree(b"GET / HTTP/1.1\r\n").unwrap_err();
     assert_eq!(http, Violation::Magic("GET / HTTP/1.1\\r\\n".into()));
@@ -84,10 +81,7 @@ fn both_sides_speak_the_newest_version_that_both_know() {
 #[test]
 fn jobs_travel_with_their_segments_as_one_source() {
     let mut outbox = Outbox::default();
-    let head = JobHead {
-        slot: 4095,
-        capacity: 77,
-    };
+    let head = JobHead { slot: 4095, capacity: 77 };
     let chain = Source::Chain([slice(b"some"), slice(b""), slice(b"thing")].into());
     outbox.job(head, &chain);
     outbox.ping(5);
@@ -116,31 +110,18 @@ fn answers_travel_with_what_the_device_said() {
         },
         held_ns: 99,
     };
-    let failed = AnswerHead {
-        status: Status::Corrupt,
-        value: None,
-        stages: Stages::default(),
-        ..head
-    };
+    let failed =
+        AnswerHead { status: Status::Corrupt, value: None, stages: Stages::default(), ..head };
     let mut region = Region::allocate(10, 1, None).unwrap();
     region.copy_from_slice(b"0123456789");
     let mut outbox = Outbox::default();
-    outbox.usage(Usage {
-        dpu_ns: 1,
-        emulator_ns: 2,
-    });
+    outbox.usage(Usage { dpu_ns: 1, emulator_ns: 2 });
     outbox.result(head, region, 4);
     outbox.failure(failed, "no block begins like this");
     outbox.pong(8);
     let items = received(Side::Host, &sent(&mut outbox)).unwrap();
     assert_eq!(items[1], (Item::Answer(head, 4), b"0123".to_vec()));
-    assert_eq!(
-        items[2],
-        (
-            Item::Answer(failed, 25),
-            b"no block begins like this".to_vec()
-        )
-    );
+    assert_eq!(items[2], (Item::Answer(failed, 25), b"no block begins like this".to_vec()));
     assert_eq!(items[3].0, Item::Pong(8));
     let error = received(Side::Agent, &{
         outbox.pong(8);
@@ -151,9 +132,7 @@ fn answers_travel_with_what_the_device_said() {
 
 #[test]
 fn questions_of_a_probe_travel_either_way_as_they_are() {
-    let begun = Request::Probe {
-        kind: "network".into(),
-    };
+    let begun = Request::Probe { kind: "network".into() };
     assert_eq!(Request::decode(&begun.encode()), Ok(begun));
     let probing = Reply::Probing.encode();
     assert_eq!(Reply::decode(&probing), Ok(Reply::Probing));
@@ -162,19 +141,11 @@ fn questions_of_a_probe_travel_either_way_as_they_are() {
         let sent = [probe(b"\0?"), probe(&long)].concat();
         let items = received(side, &sent).unwrap();
         let expected = [b"\0?".to_vec(), long.clone()];
-        assert_eq!(
-            items,
-            expected.map(|message| (Item::Probe(message), Vec::new()))
-        );
+        assert_eq!(items, expected.map(|message| (Item::Probe(message), Vec::new())));
     }
-    let unknown = Request::Probe {
-        kind: "n".repeat(300),
-    };
+    let unknown = Request::Probe { kind: "n".repeat(300) };
     let error = Request::decode(&unknown.encode()).unwrap_err();
-    assert!(
-        error.to_string().contains("a text of at most 256 bytes"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("a text of at most 256 bytes"), "{error}");
 }
 
 #[test]
@@ -191,21 +162,14 @@ fn lengths_and_fields_are_bounded() {
         (MAX_PROBE_BYTES as u32 + 1, 7),
     ] {
         let error = received(Side::Agent, &header(len, kind)).unwrap_err();
-        assert!(
-            matches!(error, Violation::Length { .. }),
-            "{len} {kind}: {error}"
-        );
+        assert!(matches!(error, Violation::Length { .. }), "{len} {kind}: {error}");
     }
     let job = |slot: u32, capacity: u64| {
         let fields = [&slot.to_le_bytes()[..], &[0; 4], &capacity.to_le_bytes()].concat();
         received(Side::Agent, &[header(16, 2), fields].concat())
     };
     assert!(job(MAX_DEPTH as u32 - 1, MAX_BUFFER_BYTES as u64).is_ok());
-    for bad in [
-        job(MAX_DEPTH as u32, 0),
-        job(0, MAX_BUFFER_BYTES as u64 + 1),
-        job(0, u64::MAX),
-    ] {
+    for bad in [job(MAX_DEPTH as u32, 0), job(0, MAX_BUFFER_BYTES as u64 + 1), job(0, u64::MAX)] {
         assert!(matches!(bad, Err(Violation::Field { .. })), "{bad:?}");
     }
 }
@@ -220,19 +184,10 @@ fn contexts_that_no_wire_carries_are_refused() {
     };
     let setup = Setup::from(&config);
     assert_eq!(setup.clone().config(), Ok(config));
-    let deep = Setup {
-        depth: u64::MAX,
-        ..setup.clone()
-    };
+    let deep = Setup { depth: u64::MAX, ..setup.clone() };
     let error = deep.config().unwrap_err().to_string();
-    assert!(
-        error.contains("a context's depth is 18446744073709551615"),
-        "{error}"
-    );
-    let many = Setup {
-        patterns: vec![String::new(); 1001],
-        ..setup
-    };
+    assert!(error.contains("a context's depth is 18446744073709551615"), "{error}");
+    let many = Setup { patterns: vec![String::new(); 1001], ..setup };
     let sent = Request::Reconfigure(many).encode();
     let error = Request::decode(&sent).unwrap_err().to_string();
     assert!(error.contains("a list of at most 1000 items"), "{error}");
@@ -254,31 +209,12 @@ fn errors_of_opening_are_the_same_on_the_other_side() {
     };
     let device = || "dpu0/cpu".to_owned();
     let same = [
-        OpenError::Unsupported {
-            device: device(),
-            operation: asked.operation.operation,
-        },
-        OpenError::Limit {
-            device: device(),
-            what: "source bytes",
-            limit: 3,
-            asked: 4,
-        },
-        OpenError::Operation(Error::Level {
-            variant: "zlib",
-            level: 40,
-            min: 0,
-            max: 9,
-        }),
+        OpenError::Unsupported { device: device(), operation: asked.operation.operation },
+        OpenError::Limit { device: device(), what: "source bytes", limit: 3, asked: 4 },
+        OpenError::Operation(Error::Level { variant: "zlib", level: 40, min: 0, max: 9 }),
         OpenError::Operation(Error::NoPattern),
-        OpenError::Operation(Error::Pattern {
-            pattern: "(".into(),
-            reason: "unclosed".into(),
-        }),
-        OpenError::Failed {
-            device: device(),
-            reason: "no queue is left".into(),
-        },
+        OpenError::Operation(Error::Pattern { pattern: "(".into(), reason: "unclosed".into() }),
+        OpenError::Failed { device: device(), reason: "no queue is left".into() },
     ];
     for error in same {
         let reply = Reply::Refused(plain_error(&error)).encode();
@@ -295,10 +231,7 @@ fn errors_of_opening_are_the_same_on_the_other_side() {
 #[test]
 fn what_an_agent_says_cannot_command_a_terminal_or_claim_too_much() {
     let said = r#"{"lost":"bye\u001b[2J\nnow"}"#;
-    assert_eq!(
-        Reply::decode(said.as_bytes()),
-        Ok(Reply::Lost("bye [2J now".into()))
-    );
+    assert_eq!(Reply::decode(said.as_bytes()), Ok(Reply::Lost("bye [2J now".into())));
     assert_eq!(clean("héé", 3), "hé");
     let device = |provenance: &str, depth: u64| {
         format!(
@@ -324,10 +257,7 @@ fn what_an_agent_says_cannot_command_a_terminal_or_claim_too_much() {
 
 #[test]
 fn the_fuzz_corpus_is_read_without_panic() {
-    let corpus = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../fuzz/corpus/agent_wire"
-    );
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus/agent_wire");
     let mut read = Vec::new();
     for entry in std::fs::read_dir(corpus).expect("the corpus is in the repository") {
         let path = entry.unwrap().path();

@@ -116,10 +116,7 @@ fn room_that_cannot_be() {
         peer.put_word(HEAD, if sent < 100 { 64 * sent } else { 0 });
         pair.send(message).err()
     });
-    assert!(
-        matches!(&refused, Some(PostError::Lost(lost)) if protocol(lost)),
-        "{refused:?}"
-    );
+    assert!(matches!(&refused, Some(PostError::Lost(lost)) if protocol(lost)), "{refused:?}");
 }
 
 #[test]
@@ -220,24 +217,15 @@ fn regions_that_cannot_be() {
         let (end, peer) = victim();
         send(&peer.socket, &offer(7, len, 3), &[file.as_fd()]);
         let outcome = end.import(&token(&end, 7, len, 3)).err();
-        assert!(
-            matches!(outcome, Some(ImportError::Refused(_))),
-            "{at}: {outcome:?}"
-        );
+        assert!(matches!(outcome, Some(ImportError::Refused(_))), "{at}: {outcome:?}");
     }
     let (end, peer) = victim();
     send(&peer.socket, &offer(1, 1 << 40, 3), &[good.as_fd()]);
     let outcome = end.import(&token(&end, 1, 1 << 40, 3)).err();
-    assert!(
-        matches!(outcome, Some(ImportError::TooMuch { .. })),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Some(ImportError::TooMuch { .. })), "{outcome:?}");
     send(&peer.socket, &offer(2, 64, 3), &[good.as_fd()]);
     let outcome = end.import(&token(&end, 2, 128, 3)).err();
-    assert!(
-        matches!(outcome, Some(ImportError::Refused(_))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Some(ImportError::Refused(_))), "{outcome:?}");
 
     let nonsense: [(&[u64], &[BorrowedFd<'_>]); 7] = [
         (&offer(1, 64, 0), &[good.as_fd()]),
@@ -294,28 +282,16 @@ fn callers_that_are_none() {
         drop(theirs);
         error
     };
-    for garbage in [
-        &b"GET / HTTP/1.1\r\n\r\n"[..],
-        &[0; 8],
-        &[0xff; 96],
-        &[0; 4000],
-    ] {
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 8], &[0xff; 96], &[0; 4000]] {
         let error = greet(garbage);
         assert!(matches!(error, ConnectError::Protocol { .. }), "{error}");
     }
     let words =
         |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
     let error = greet(&words(&[MAGIC, 9, HELLO, 1, 0]));
-    let versions = ConnectError::Version {
-        peer: "this process".into(),
-        theirs: 9,
-        ours: 2,
-    };
+    let versions = ConnectError::Version { peer: "this process".into(), theirs: 9, ours: 2 };
     assert_eq!(error.to_string(), versions.to_string());
-    for wrong in [
-        [MAGIC, VERSION, WELCOME, 1, 0],
-        [MAGIC, VERSION, HELLO, 1, 2],
-    ] {
+    for wrong in [[MAGIC, VERSION, WELCOME, 1, 0], [MAGIC, VERSION, HELLO, 1, 2]] {
         let error = greet(&words(&wrong));
         assert!(matches!(error, ConnectError::Protocol { .. }), "{error}");
     }
@@ -341,9 +317,8 @@ fn queues_that_cannot_be() {
         let [pairs, depth, longest] = numbers;
         let words = [MAGIC, VERSION, WELCOME, 0, 0, pairs, depth, longest, 42];
         let all: Vec<_> = (0..bells).map(|_| bell()).collect();
-        let descriptors: Vec<_> = std::iter::once(file.as_fd())
-            .chain(all.iter().map(|bell| bell[0].as_fd()))
-            .collect();
+        let descriptors: Vec<_> =
+            std::iter::once(file.as_fd()).chain(all.iter().map(|bell| bell[0].as_fd())).collect();
         send(&theirs, &words, &descriptors);
         shm::join(ours, &config(), &options, deadline()).map(|end| (end, theirs))
     };
@@ -368,10 +343,7 @@ fn queues_that_cannot_be() {
     ];
     for (at, (numbers, file, bells)) in cases.into_iter().enumerate() {
         let error = offer(numbers, file, bells).expect_err("refused");
-        assert!(
-            matches!(error, ConnectError::Protocol { .. }),
-            "{at}: {error}"
-        );
+        assert!(matches!(error, ConnectError::Protocol { .. }), "{at}: {error}");
     }
 }
 

@@ -19,20 +19,14 @@ const ROLE: &str = "OVERSIDE_TEST_NETWORK_ROLE";
 const LEN: usize = 300_000;
 
 fn options(over: &str) -> UcxOptions {
-    UcxOptions {
-        transports: Some(over.into()),
-        ..UcxOptions::default()
-    }
+    UcxOptions { transports: Some(over.into()), ..UcxOptions::default() }
 }
 
 fn start(options: UcxOptions, role: &str) -> (UcxEndpoint, Peer) {
     let over = options.transports.clone().expect("transports");
     let listener = ucx::Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), options).expect("a port");
-    let variables = [
-        (ADDRESS, listener.address().to_string()),
-        (OVER, over),
-        (ROLE, role.to_owned()),
-    ];
+    let variables =
+        [(ADDRESS, listener.address().to_string()), (OVER, over), (ROLE, role.to_owned())];
     let peer = Peer::start("network_processes::the_peer", &variables);
     let end = listener.accept(&config(Side::Host), deadline());
     (end.expect("the peer"), peer)
@@ -71,22 +65,13 @@ fn the_peer() {
     let word = receive(&mut *pair);
     let mut bytes = vec![0; LEN];
     exported.read(0, &mut bytes).expect("all of it");
-    send(
-        &mut *pair,
-        if bytes == pattern(2) {
-            b"right"
-        } else {
-            b"wrong"
-        },
-    );
+    send(&mut *pair, if bytes == pattern(2) { b"right" } else { b"wrong" });
     assert_eq!(word, b"look");
     pair.close(deadline());
 }
 
 fn pattern(seed: usize) -> Vec<u8> {
-    (0..LEN)
-        .map(|at| (at * 7 + (at >> 8) * seed + seed) as u8)
-        .collect()
+    (0..LEN).map(|at| (at * 7 + (at >> 8) * seed + seed) as u8).collect()
 }
 
 #[test]
@@ -99,10 +84,7 @@ fn another_process_is_read_and_written_while_it_is_busy() {
         let from = remote.all();
         let read = run(&mut *pair, Verb::Read { from, into });
         assert_eq!(read.result, Ok(LEN as u64), "{over}");
-        assert!(
-            read.destination.expect("handed back")[..] == pattern(1),
-            "{over}"
-        );
+        assert!(read.destination.expect("handed back")[..] == pattern(1), "{over}");
         let mut source = end.alloc(LEN, 64).expect("memory");
         source.copy_from_slice(&pattern(2));
         let (from, to) = (source.share(), remote.all());
@@ -151,10 +133,7 @@ fn a_peer_that_falls_silent_is_given_up() {
     }
     // A busy machine may keep a living peer from its turn for longer than a short limit.
     for peer_timeout in [300, 3000, 15_000].map(Duration::from_millis) {
-        let options = UcxOptions {
-            peer_timeout,
-            ..options("tcp,self")
-        };
+        let options = UcxOptions { peer_timeout, ..options("tcp,self") };
         let (end, peer) = start(options, "sleeps");
         let mut pair = end.open(0).expect("a queue pair");
         std::thread::sleep(2 * peer_timeout);

@@ -18,10 +18,7 @@ pub(crate) fn deadline() -> Instant {
 }
 
 pub(crate) fn config(side: Side) -> LinkConfig {
-    LinkConfig {
-        event: true,
-        ..LinkConfig::new(side)
-    }
+    LinkConfig { event: true, ..LinkConfig::new(side) }
 }
 
 /// The peer, which is ended if the test fails.

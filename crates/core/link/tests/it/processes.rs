@@ -59,21 +59,15 @@ fn the_peer() {
 #[test]
 fn two_processes_share_memory() {
     let (end, mut peer, _directory) = start("answer");
-    assert!(
-        end.info().peer.starts_with("process "),
-        "{}",
-        end.info().peer
-    );
+    assert!(end.info().peer.starts_with("process "), "{}", end.info().peer);
     let mut pair = end.open(0).expect("a queue pair");
     let remote = import(&end, &mut *pair);
     for len in [8usize, 1000, 60_000] {
         let payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
         let mut from = end.alloc(len, 8).expect("memory");
         from.copy_from_slice(&payload);
-        let verb = Verb::Write {
-            from: from.share(),
-            to: remote.slice(0..len as u64).expect("within"),
-        };
+        let verb =
+            Verb::Write { from: from.share(), to: remote.slice(0..len as u64).expect("within") };
         assert_eq!(run(&mut *pair, verb).result, Ok(len as u64));
         send(&mut *pair, &payload);
         assert!(receive(&mut *pair) == payload, "{len}");

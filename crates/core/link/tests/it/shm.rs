@@ -30,19 +30,9 @@ mod paced_engine_copies {
     use super::*;
 
     overside_testkit::link_conformance_suite!(|host, dpu| {
-        let path = Path {
-            latency_ns: 2_000,
-            busy_ns: 500,
-        };
-        let shape = Shape {
-            read: path,
-            write: path,
-            missing: Vec::new(),
-        };
-        let engine = EngineOptions {
-            core: None,
-            shape: Some(shape),
-        };
+        let path = Path { latency_ns: 2_000, busy_ns: 500 };
+        let shape = Shape { read: path, write: path, missing: Vec::new() };
+        let engine = EngineOptions { core: None, shape: Some(shape) };
         link(host, dpu, Some(engine))
     });
 }

@@ -14,10 +14,7 @@ fn is_there() -> bool {
 }
 
 fn link(host: &LinkConfig, dpu: &LinkConfig, transports: &str) -> Ends {
-    let options = UcxOptions {
-        transports: Some(transports.into()),
-        ..UcxOptions::default()
-    };
+    let options = UcxOptions { transports: Some(transports.into()), ..UcxOptions::default() };
     let (host, dpu) = ucx::pair(host, dpu, &options).expect("a link");
     (Box::new(host), Box::new(dpu))
 }
@@ -47,10 +44,8 @@ fn loading_changes_no_signal_handler() {
         return;
     }
     let status = std::fs::read_to_string("/proc/self/status").expect("this system has it");
-    let caught = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigCgt:"))
-        .expect("a mask of signals");
+    let caught =
+        status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask of signals");
     let caught = u64::from_str_radix(caught.trim(), 16).expect("a number");
     // Rust itself catches the two of an overflowing stack, and the C library some above 31.
     let of_rust = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);

@@ -9,10 +9,7 @@ fn filters_are_levels_and_levels_of_parts() {
     assert_eq!(filter, LevelFilter::INFO.into());
     let filter: Filter = "link=debug, ERROR".parse().unwrap();
     assert_eq!(filter.level(), LevelFilter::ERROR);
-    assert_eq!(
-        "overside_link=debug,error".parse::<Filter>().unwrap(),
-        filter
-    );
+    assert_eq!("overside_link=debug,error".parse::<Filter>().unwrap(), filter);
     let parts: Filter = "backend-remote=off".parse().unwrap();
     assert!(parts.level() == LevelFilter::WARN && !parts.is_off());
     assert_eq!(parts.level_of("backend-remote"), LevelFilter::OFF);
@@ -49,21 +46,14 @@ fn events_are_json_lines_with_their_spans_and_others_are_left_out() {
     log.start(LevelFilter::TRACE).unwrap();
     tracing::trace!(target: "overside_link", "left out");
     let text = std::fs::read_to_string(&path).unwrap();
-    let lines: Vec<Value> = (text.lines())
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> =
+        (text.lines()).map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 4, "{text}");
     let event = &lines[1];
     assert_eq!(event["level"], "WARN");
-    assert_eq!(
-        (&event["message"], &event["missed"]),
-        (&"heartbeat missed".into(), &3.into())
-    );
+    assert_eq!((&event["message"], &event["missed"]), (&"heartbeat missed".into(), &3.into()));
     let span = &event["spans"][0];
-    assert_eq!(
-        (&span["name"], &span["peer"]),
-        (&"connection".into(), &"192.0.2.1".into())
-    );
+    assert_eq!((&span["name"], &span["peer"]), (&"connection".into(), &"192.0.2.1".into()));
     assert!(event["timestamp"].as_str().unwrap().ends_with('Z'));
     assert_eq!(lines[2]["message"], "kept");
     assert_eq!(lines[3]["message"], "kept too");

@@ -45,8 +45,5 @@ macro_rules! aead {
 aead!(Aes128Gcm, Aes256Gcm);
 
 fn failed(error: impl ToString) -> Error {
-    Error::Library {
-        library: TITLE,
-        reason: error.to_string(),
-    }
+    Error::Library { library: TITLE, reason: error.to_string() }
 }

@@ -31,22 +31,16 @@ impl Aead for aead::LessSafeKey {
         let nonce = aead::Nonce::assume_unique_for_key(nonce);
         let tag = self.seal_in_place_separate_tag(nonce, aead::Aad::from(associated), bytes);
         let tag = tag.map_err(|_| failed("encrypt the bytes"))?;
-        tag.as_ref()
-            .try_into()
-            .map_err(|_| failed("make a tag of 16 bytes"))
+        tag.as_ref().try_into().map_err(|_| failed("make a tag of 16 bytes"))
     }
 
     fn open(&self, nonce: Nonce, associated: &[u8], bytes: &mut [u8], tag: Tag) -> bool {
         let nonce = aead::Nonce::assume_unique_for_key(nonce);
         let associated = aead::Aad::from(associated);
-        self.open_in_place_separate_tag(nonce, associated, tag.into(), bytes, 0..)
-            .is_ok()
+        self.open_in_place_separate_tag(nonce, associated, tag.into(), bytes, 0..).is_ok()
     }
 }
 
 fn failed(what: &str) -> Error {
-    Error::Library {
-        library: NAME,
-        reason: format!("it could not {what}"),
-    }
+    Error::Library { library: NAME, reason: format!("it could not {what}") }
 }

@@ -31,10 +31,7 @@ impl Codec {
     pub(super) fn compressor(&'static self, format: Format) -> Entry {
         let compressor = self.compressor;
         Entry {
-            variant: Variant {
-                levels: self.levels.clone(),
-                ..self.library.variant()
-            },
+            variant: Variant { levels: self.levels.clone(), ..self.library.variant() },
             prepare: Box::new(move |_, level, _| Ok(Box::new(move || compressor(format, level)))),
         }
     }

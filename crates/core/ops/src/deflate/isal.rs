@@ -56,12 +56,7 @@ impl Compressor {
             _ => igzip::ISAL_DEF_LVL3_DEFAULT,
         };
         let tables = vec![0; tables_len as usize];
-        Ok(Self {
-            stream: zeroed(),
-            tables,
-            format,
-            level,
-        })
+        Ok(Self { stream: zeroed(), tables, format, level })
     }
 }
 
@@ -83,11 +78,7 @@ impl Kernel for Compressor {
         } as u16;
         let part = self.format == Format::DeflatePart;
         stream.end_of_stream = u16::from(!part);
-        stream.flush = if part {
-            igzip::FULL_FLUSH
-        } else {
-            igzip::NO_FLUSH
-        } as u16;
+        stream.flush = if part { igzip::FULL_FLUSH } else { igzip::NO_FLUSH } as u16;
         stream.next_in = source.as_ptr().cast_mut();
         stream.avail_in = source.len() as u32;
         stream.next_out = destination.as_mut_ptr();
@@ -97,10 +88,7 @@ impl Kernel for Compressor {
         match unsafe { igzip::isal_deflate_stateless(stream) } {
             0 => Ok(written(stream.total_out as usize)),
             igzip::STATELESS_OVERFLOW => Err(no_room(capacity)),
-            code => Err(Error::Library {
-                library: LIBRARY,
-                reason: format!("error {code}"),
-            }),
+            code => Err(Error::Library { library: LIBRARY, reason: format!("error {code}") }),
         }
     }
 }
@@ -115,10 +103,7 @@ unsafe impl Send for Decompressor {}
 
 impl Decompressor {
     fn new(format: Format) -> Self {
-        Self {
-            state: zeroed(),
-            format,
-        }
+        Self { state: zeroed(), format }
     }
 }
 

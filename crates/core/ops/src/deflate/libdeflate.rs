@@ -69,10 +69,7 @@ impl Compressor {
         let level = i32::try_from(level).unwrap_or(i32::MAX);
         // SAFETY: the function takes any level and returns null for those it does not have.
         let state = unsafe { libdeflate_alloc_compressor(level) };
-        Ok(Self {
-            state: NonNull::new(state).ok_or_else(no_memory)?,
-            format,
-        })
+        Ok(Self { state: NonNull::new(state).ok_or_else(no_memory)?, format })
     }
 }
 
@@ -122,10 +119,7 @@ impl Decompressor {
     fn new(format: Format) -> Result<Self, Error> {
         // SAFETY: the function takes nothing and returns null if there is no memory.
         let state = unsafe { libdeflate_alloc_decompressor() };
-        Ok(Self {
-            state: NonNull::new(state).ok_or_else(no_memory)?,
-            format,
-        })
+        Ok(Self { state: NonNull::new(state).ok_or_else(no_memory)?, format })
     }
 }
 
@@ -169,16 +163,11 @@ impl Kernel for Decompressor {
                 Err(Error::OutputTooSmall { capacity })
             }
             // libdeflate gives no reason.
-            _ => Err(Error::Corrupt(
-                "it is not a valid stream, or ends early".into(),
-            )),
+            _ => Err(Error::Corrupt("it is not a valid stream, or ends early".into())),
         }
     }
 }
 
 fn no_memory() -> Error {
-    Error::Library {
-        library: NAME,
-        reason: "no memory for its state".into(),
-    }
+    Error::Library { library: NAME, reason: "no memory for its state".into() }
 }

@@ -46,10 +46,7 @@ pub(super) struct Compressor<S> {
 
 impl<S: Stream> Compressor<S> {
     pub(super) fn new(stream: S, format: Format) -> Self {
-        Self {
-            stream,
-            part: format == Format::DeflatePart,
-        }
+        Self { stream, part: format == Format::DeflatePart }
     }
 }
 
@@ -57,11 +54,7 @@ impl<S: Stream> Kernel for Compressor<S> {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let source = single(source)?;
         at_most(source, MAX_LEN)?;
-        let flush = if self.part {
-            Flush::Full
-        } else {
-            Flush::Finish
-        };
+        let flush = if self.part { Flush::Full } else { Flush::Finish };
         self.stream.reset()?;
         let done = self.stream.step(source, destination, flush)?;
         // A flush is complete if it leaves room behind it (zlib.h, deflate).
@@ -83,20 +76,13 @@ pub(super) struct Decompressor<S> {
 
 impl<S: Stream> Decompressor<S> {
     pub(super) fn new(stream: S, format: Format) -> Self {
-        Self {
-            stream,
-            part: format == Format::DeflatePart,
-        }
+        Self { stream, part: format == Format::DeflatePart }
     }
 
     /// Returns `true` if the decompressor has taken all of its source and is between two blocks.
     fn is_between_blocks(&mut self) -> bool {
         let end = (self.stream).step(&LAST_BLOCK, &mut [0; 1], Flush::Sync);
-        let expected = Progress {
-            taken: LAST_BLOCK.len(),
-            made: 0,
-            ended: true,
-        };
+        let expected = Progress { taken: LAST_BLOCK.len(), made: 0, ended: true };
         end == Ok(expected)
     }
 }

@@ -36,11 +36,7 @@ impl DeflateJoiner {
     /// # Errors
     /// [`Error::Library`].
     pub fn new() -> Result<Self, Error> {
-        Ok(Self {
-            decoder: BlockDecoder::new()?,
-            room: vec![0; ROOM_BYTES],
-            part: Vec::new(),
-        })
+        Ok(Self { decoder: BlockDecoder::new()?, room: vec![0; ROOM_BYTES], part: Vec::new() })
     }
 
     /// Converts a stream of `content_len` bytes of content to a part.
@@ -89,8 +85,6 @@ impl DeflateJoiner {
                 None => {}
             }
         }
-        Err(Error::Corrupt(format!(
-            "the stream does not hold {content_len} bytes"
-        )))
+        Err(Error::Corrupt(format!("the stream does not hold {content_len} bytes")))
     }
 }

@@ -16,13 +16,7 @@ use crate::{Error, Format};
 const NAME: &str = "zlib";
 
 pub(super) const CODEC: Codec = Codec {
-    library: Library {
-        name: NAME,
-        label: NAME,
-        title: NAME,
-        version,
-        simd: false,
-    },
+    library: Library { name: NAME, label: NAME, title: NAME, version, simd: false },
     formats: WHOLE_AND_PARTS,
     levels: Some((0..=9, 6)),
     compress_rank: 2,
@@ -46,9 +40,7 @@ const MEMORY_LEVEL: i32 = 8;
 pub(crate) fn version() -> String {
     // SAFETY: the function takes nothing and returns a NUL-terminated string that lives as long
     // as the program.
-    unsafe { CStr::from_ptr(z::zlibVersion()) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(z::zlibVersion()) }.to_string_lossy().into_owned()
 }
 
 /// Continues the CRC-32 `crc` over `bytes`; 0 starts one.
@@ -92,9 +84,7 @@ impl Stream for Deflate {
 
     fn step(&mut self, source: &[u8], room: &mut [u8], flush: Flush) -> Result<Progress, Error> {
         // SAFETY: the stream was made by deflateInit2_.
-        (self.0).step(source, room, |stream| unsafe {
-            z::deflate(stream, flush_code(flush))
-        })
+        (self.0).step(source, room, |stream| unsafe { z::deflate(stream, flush_code(flush)) })
     }
 }
 
@@ -121,9 +111,7 @@ impl Stream for Inflate {
 
     fn step(&mut self, source: &[u8], room: &mut [u8], flush: Flush) -> Result<Progress, Error> {
         // SAFETY: the stream was made by inflateInit2_.
-        (self.0).step(source, room, |stream| unsafe {
-            z::inflate(stream, flush_code(flush))
-        })
+        (self.0).step(source, room, |stream| unsafe { z::inflate(stream, flush_code(flush)) })
     }
 }
 
@@ -162,9 +150,7 @@ impl BlockDecoder {
     pub(super) fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<BlockStep, Error> {
         let state = &mut self.0.0;
         // SAFETY: the stream was made by inflateInit2_.
-        let done = state.step(source, room, |stream| unsafe {
-            z::inflate(stream, z::Z_BLOCK)
-        })?;
+        let done = state.step(source, room, |stream| unsafe { z::inflate(stream, z::Z_BLOCK) })?;
         // zlib.h, inflate: 128 behind a block, 64 in the last one, and the bits below.
         let flags = state.fields().data_type;
         Ok(BlockStep {
@@ -279,9 +265,7 @@ impl RawStream {
             return "invalid data".into();
         }
         // SAFETY: zlib sets `msg` to a constant NUL-terminated string.
-        unsafe { CStr::from_ptr(self.fields().msg) }
-            .to_string_lossy()
-            .into_owned()
+        unsafe { CStr::from_ptr(self.fields().msg) }.to_string_lossy().into_owned()
     }
 }
 
@@ -319,10 +303,7 @@ fn library(code: i32) -> Error {
         z::Z_VERSION_ERROR => "another version than it was built for".into(),
         code => format!("error {code}"),
     };
-    Error::Library {
-        library: NAME,
-        reason,
-    }
+    Error::Library { library: NAME, reason }
 }
 
 #[cfg(test)]

@@ -50,15 +50,9 @@ impl Stream for Deflate {
             Flush::Finish => DeflateFlush::Finish,
         };
         let before = (self.0.total_in(), self.0.total_out());
-        let status = (self.0.compress(source, room, flush)).map_err(|error| Error::Library {
-            library: NAME,
-            reason: error.as_str().into(),
-        })?;
-        Ok(progress(
-            status,
-            before,
-            (self.0.total_in(), self.0.total_out()),
-        ))
+        let status = (self.0.compress(source, room, flush))
+            .map_err(|error| Error::Library { library: NAME, reason: error.as_str().into() })?;
+        Ok(progress(status, before, (self.0.total_in(), self.0.total_out())))
     }
 }
 
@@ -104,10 +98,7 @@ impl Stream for Inflate {
                 let reason = stream.error_message().unwrap_or("invalid data");
                 Err(Error::Corrupt(reason.into()))
             }
-            Err(error) => Err(Error::Library {
-                library: NAME,
-                reason: error.as_str().into(),
-            }),
+            Err(error) => Err(Error::Library { library: NAME, reason: error.as_str().into() }),
         }
     }
 }

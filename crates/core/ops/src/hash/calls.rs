@@ -21,10 +21,7 @@ impl Calls {
         let (library, function) = function::all(algorithm)
             .find(|(library, _)| variant == "auto" || library.library.name == variant)
             .ok_or_else(|| unknown_variant(Operation::Hash(algorithm), variant))?;
-        Ok(Self {
-            function,
-            variant: library.library.variant(),
-        })
+        Ok(Self { function, variant: library.library.variant() })
     }
 
     /// Runs `calls` dependent calls: the digest of each picks the input of the next, so none can

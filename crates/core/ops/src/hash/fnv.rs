@@ -12,18 +12,12 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
         version: own_version,
         simd: false,
     },
-    functions: &[
-        function!(Fnv32, fnv_32),
-        function!(Fnv64, fnv_64),
-        function!(Fnv128, fnv_128),
-    ],
+    functions: &[function!(Fnv32, fnv_32), function!(Fnv64, fnv_64), function!(Fnv128, fnv_128)],
 };
 
 /// FNV-1a with 32 bits.
 fn fnv_32(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, &byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
+    bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// FNV-1a with 64 bits.

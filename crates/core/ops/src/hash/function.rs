@@ -115,19 +115,12 @@ impl Inputs {
         let stride = len.next_power_of_two();
         let mut bytes = vec![0; stride * count];
         fill(&mut bytes);
-        Self {
-            bytes,
-            len,
-            stride,
-            mask: stride * (count - 1),
-        }
+        Self { bytes, len, stride, mask: stride * (count - 1) }
     }
 
     /// Yields the inputs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.bytes
-            .chunks(self.stride)
-            .map(|input| &input[..self.len])
+        self.bytes.chunks(self.stride).map(|input| &input[..self.len])
     }
 
     /// Returns the index of the input that follows a digest whose last bytes are `low`.
@@ -169,12 +162,7 @@ pub(super) fn kernel<D: Digest + 'static>(
     one: fn(&[u8]) -> D,
     several: Option<OfSegments<D>>,
 ) -> Box<dyn Kernel> {
-    Box::new(Hasher {
-        len: algorithm.digest_len(),
-        one,
-        several,
-        joined: Vec::new(),
-    })
+    Box::new(Hasher { len: algorithm.digest_len(), one, several, joined: Vec::new() })
 }
 
 struct Hasher<D> {

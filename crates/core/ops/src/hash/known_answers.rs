@@ -20,10 +20,8 @@ type Seeded = fn(&[u8], u32) -> Vec<u8>;
 fn published(algorithm: HashAlgorithm) -> impl Iterator<Item = (Vec<u8>, &'static str)> {
     let rows = include_str!("known_answers.txt").lines();
     rows.filter_map(move |row| {
-        let (input, digest) = row
-            .strip_prefix(algorithm.name())?
-            .strip_prefix(' ')?
-            .split_once(' ')?;
+        let (input, digest) =
+            row.strip_prefix(algorithm.name())?.strip_prefix(' ')?.split_once(' ')?;
         let (kind, input) = input.split_once(':')?;
         let input = match kind {
             "text" => input.as_bytes().to_vec(),
@@ -42,15 +40,15 @@ fn verification_value(algorithm: HashAlgorithm) -> Option<(u32, Seeded)> {
         spooky::spooky_128(bytes, [seed, seed]).to_le_bytes()[..digest_bytes].to_vec()
     }
     Some(match algorithm {
-        A::Murmur2Short => (0x2786_4c1e, |bytes, seed| {
-            murmur::murmur2_32(bytes, seed).to_le_bytes().into()
-        }),
-        A::Murmur2 => (0x1f0d_3804, |bytes, seed| {
-            murmur::murmur2_64(bytes, seed.into()).to_le_bytes().into()
-        }),
-        A::Murmur3Short => (0xb0f5_7ee3, |bytes, seed| {
-            murmur::murmur3_32(bytes, seed).to_le_bytes().into()
-        }),
+        A::Murmur2Short => {
+            (0x2786_4c1e, |bytes, seed| murmur::murmur2_32(bytes, seed).to_le_bytes().into())
+        }
+        A::Murmur2 => {
+            (0x1f0d_3804, |bytes, seed| murmur::murmur2_64(bytes, seed.into()).to_le_bytes().into())
+        }
+        A::Murmur3Short => {
+            (0xb0f5_7ee3, |bytes, seed| murmur::murmur3_32(bytes, seed).to_le_bytes().into())
+        }
         A::Murmur3 => (0x6384_ba69, |bytes, seed| {
             murmur::murmur3_128(bytes, seed.into()).to_le_bytes().into()
         }),
@@ -77,12 +75,7 @@ pub(super) fn check(operation: Operation) -> Result<(), WrongAnswer> {
         };
         let compare = |found: String, expected: String| match found == expected {
             true => Ok(()),
-            false => Err(WrongAnswer {
-                operation,
-                variant: variant.name,
-                found,
-                expected,
-            }),
+            false => Err(WrongAnswer { operation, variant: variant.name, found, expected }),
         };
         for (input, expected) in published(algorithm) {
             compare(digest(&input), expected.into())?;
@@ -98,10 +91,7 @@ pub(super) fn check(operation: Operation) -> Result<(), WrongAnswer> {
 }
 
 fn run(operation: Operation, variant: &str, bytes: &[u8]) -> Result<String, Error> {
-    let config = Config {
-        variant: variant.into(),
-        ..Config::new(operation)
-    };
+    let config = Config { variant: variant.into(), ..Config::new(operation) };
     let mut kernel: Box<dyn Kernel> = prepare(&config)?.kernel()?;
     let mut digest = [0; 64];
     let written = kernel.run(&[bytes], &mut digest)?.written;
@@ -112,9 +102,7 @@ fn run(operation: Operation, variant: &str, bytes: &[u8]) -> Result<String, Erro
 /// Computes SMHasher's `VerificationTest` except its last step.
 fn hashes_of_prefixes(seeded: Seeded) -> Vec<u8> {
     let key: Vec<u8> = (0..=u8::MAX).collect();
-    (0..256)
-        .flat_map(|len| seeded(&key[..len], 256 - len as u32))
-        .collect()
+    (0..256).flat_map(|len| seeded(&key[..len], 256 - len as u32)).collect()
 }
 
 fn xxhash_buffer(len: usize) -> Vec<u8> {

@@ -64,11 +64,7 @@ pub(super) fn murmur2_64(bytes: &[u8], seed: u64) -> u64 {
 
 /// MurmurHash3_x86_32.
 pub(super) fn murmur3_32(bytes: &[u8], seed: u32) -> u32 {
-    let mixed = |k: u32| {
-        k.wrapping_mul(0xcc9e_2d51)
-            .rotate_left(15)
-            .wrapping_mul(0x1b87_3593)
-    };
+    let mixed = |k: u32| k.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
     let (words, rest) = bytes.as_chunks::<4>();
     let mut hash = seed;
     for &chunk in words {
@@ -91,15 +87,9 @@ pub(super) fn murmur3_128(bytes: &[u8], seed: u64) -> u128 {
     let (mut h1, mut h2) = (seed, seed);
     for block in blocks {
         h1 = (h1 ^ first(word(&block[..8]))).rotate_left(27);
-        h1 = h1
-            .wrapping_add(h2)
-            .wrapping_mul(5)
-            .wrapping_add(0x52dc_e729);
+        h1 = h1.wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
         h2 = (h2 ^ second(word(&block[8..]))).rotate_left(31);
-        h2 = h2
-            .wrapping_add(h1)
-            .wrapping_mul(5)
-            .wrapping_add(0x3849_5ab5);
+        h2 = h2.wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
     }
     let (low, high) = rest.split_at(rest.len().min(8));
     h1 ^= first(word(low)) ^ bytes.len() as u64;

@@ -30,11 +30,8 @@ const BLOCK: usize = 8 * WORDS;
 
 /// SpookyHash V2 with 128 bits; its first word becomes the low half.
 pub(super) fn spooky_128(bytes: &[u8], seeds: [u64; 2]) -> u128 {
-    let (first, second) = if bytes.len() < 2 * BLOCK {
-        short(bytes, seeds)
-    } else {
-        long(bytes, seeds)
-    };
+    let (first, second) =
+        if bytes.len() < 2 * BLOCK { short(bytes, seeds) } else { long(bytes, seeds) };
     u128::from(second) << 64 | u128::from(first)
 }
 

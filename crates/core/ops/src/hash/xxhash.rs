@@ -11,11 +11,7 @@ pub(super) const SIMD: HashLibrary = HashLibrary {
     library: library(true),
     functions: &[
         function!(Xxh3, xxh3_64, Some(|segments| state(segments).digest())),
-        function!(
-            Xxh3Long,
-            xxh3_128,
-            Some(|segments| state(segments).digest128())
-        ),
+        function!(Xxh3Long, xxh3_128, Some(|segments| state(segments).digest128())),
     ],
 };
 

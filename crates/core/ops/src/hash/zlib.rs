@@ -12,11 +12,7 @@ pub(super) const LIBRARY: HashLibrary = HashLibrary {
         version: zlib_version,
         simd: false,
     },
-    functions: &[function!(
-        Crc32,
-        |bytes: &[u8]| zlib_crc32(0, bytes),
-        Some(several)
-    )],
+    functions: &[function!(Crc32, |bytes: &[u8]| zlib_crc32(0, bytes), Some(several))],
 };
 
 fn several(segments: &[&[u8]]) -> u32 {

@@ -59,13 +59,7 @@ unsafe extern "C" {
 }
 
 pub(super) const CODEC: Codec = Codec {
-    library: Library {
-        name: "lz4",
-        label: "LZ4",
-        title: LIBRARY,
-        version,
-        simd: false,
-    },
+    library: Library { name: "lz4", label: "LZ4", title: LIBRARY, version, simd: false },
     formats: FORMATS,
     // Level 1 is the fast compressor, levels from 2 on are the "HC" one.
     levels: Some((1..=12, 1)),
@@ -91,12 +85,7 @@ pub(super) const CODEC: Codec = Codec {
 fn version() -> String {
     // SAFETY: the function takes nothing and returns a number.
     let number = unsafe { LZ4_versionNumber() };
-    format!(
-        "{}.{}.{}",
-        number / 10_000,
-        number / 100 % 100,
-        number % 100
-    )
+    format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
 }
 
 struct BlockCompressor {
@@ -108,18 +97,10 @@ struct BlockCompressor {
 impl BlockCompressor {
     fn new(level: u32) -> Result<Self, Error> {
         // SAFETY: the functions take nothing and return a number.
-        let size_bytes = unsafe {
-            if level < HC_FROM {
-                LZ4_sizeofState()
-            } else {
-                LZ4_sizeofStateHC()
-            }
-        };
+        let size_bytes =
+            unsafe { if level < HC_FROM { LZ4_sizeofState() } else { LZ4_sizeofStateHC() } };
         let words = usize::try_from(size_bytes).unwrap_or(0).div_ceil(8);
-        Ok(Self {
-            state: vec![0; words],
-            level,
-        })
+        Ok(Self { state: vec![0; words], level })
     }
 }
 
@@ -202,11 +183,7 @@ impl FrameCompressor {
             favor_dec_speed: 0,
             reserved: [0; 3],
         };
-        Ok(Self {
-            context,
-            preferences,
-            spare: Vec::new(),
-        })
+        Ok(Self { context, preferences, spare: Vec::new() })
     }
 
     /// Compresses into a destination that has room for the worst case.
@@ -259,9 +236,7 @@ impl Kernel for FrameCompressor {
         let (spare, spare_len) = (self.spare.as_mut_ptr(), self.spare.len());
         // SAFETY: pointer and length are those of a vector that nothing else touches meanwhile.
         let len = unsafe { self.compress(source, spare, spare_len) }?;
-        let room = destination
-            .get_mut(..len)
-            .ok_or(Error::OutputTooSmall { capacity })?;
+        let room = destination.get_mut(..len).ok_or(Error::OutputTooSmall { capacity })?;
         room.copy_from_slice(&self.spare[..len]);
         Ok(written(len))
     }
@@ -287,10 +262,7 @@ impl FrameDecompressor {
         stable: bool,
     ) -> Result<(usize, usize, bool), Error> {
         let (mut taken, mut made) = (source.len(), room.len());
-        let options = LZ4FDecompressOptions {
-            stable_dst: u32::from(stable),
-            reserved: [0; 3],
-        };
+        let options = LZ4FDecompressOptions { stable_dst: u32::from(stable), reserved: [0; 3] };
         // SAFETY: the context is valid and ours alone (`&mut self`); pointers and lengths are
         // those of two slices, which cannot overlap.
         let code = unsafe {
@@ -368,12 +340,7 @@ impl StreamDecoder {
 impl crate::StreamDecoder for StreamDecoder {
     fn step(&mut self, source: &[u8], room: &mut [u8]) -> Result<Step, Error> {
         let (made, taken, ended) = self.0.step(source, room, false)?;
-        Ok(Step {
-            taken,
-            made,
-            ended,
-            unread: 0,
-        })
+        Ok(Step { taken, made, ended, unread: 0 })
     }
 
     fn reset(&mut self) -> Result<(), Error> {
@@ -394,17 +361,12 @@ fn is_error(code: usize) -> bool {
 
 fn error_name(code: usize) -> String {
     // SAFETY: the function takes any number and returns a NUL-terminated constant.
-    unsafe { CStr::from_ptr(LZ4F_getErrorName(code)) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(LZ4F_getErrorName(code)) }.to_string_lossy().into_owned()
 }
 
 fn check(code: usize) -> Result<usize, Error> {
     match is_error(code) {
-        true => Err(Error::Library {
-            library: LIBRARY,
-            reason: error_name(code),
-        }),
+        true => Err(Error::Library { library: LIBRARY, reason: error_name(code) }),
         false => Ok(code),
     }
 }

@@ -57,11 +57,7 @@ struct Tables {
 impl Default for Tables {
     fn default() -> Self {
         let (small, large) = (CompressTable::small(), CompressTable::large());
-        Self {
-            small,
-            large,
-            spare: Vec::new(),
-        }
+        Self { small, large, spare: Vec::new() }
     }
 }
 
@@ -70,11 +66,7 @@ impl Tables {
     fn compress(&mut self, source: &[u8], destination: &mut [u8]) -> Option<usize> {
         let worst = get_maximum_output_size(source.len());
         let small = source.len() < usize::from(u16::MAX);
-        let table = if small {
-            &mut self.small
-        } else {
-            &mut self.large
-        };
+        let table = if small { &mut self.small } else { &mut self.large };
         if destination.len() >= worst {
             return compress_into_with_table(source, destination, table).ok();
         }
@@ -82,9 +74,7 @@ impl Tables {
             self.spare.resize(worst, 0);
         }
         let len = compress_into_with_table(source, &mut self.spare, table).ok()?;
-        destination
-            .get_mut(..len)?
-            .copy_from_slice(&self.spare[..len]);
+        destination.get_mut(..len)?.copy_from_slice(&self.spare[..len]);
         Some(len)
     }
 }
@@ -121,10 +111,7 @@ impl Kernel for FrameCompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let source = single(source)?;
         let header = Header::for_content(source.len());
-        let mut out = Writer {
-            destination,
-            position: 0,
-        };
+        let mut out = Writer { destination, position: 0 };
         out.put(&header.write())?;
         for block in source.chunks(header.block_max) {
             let length_at = out.position;
@@ -160,8 +147,7 @@ impl Writer<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let capacity = self.destination.len();
         let room = self.destination[self.position..].get_mut(..bytes.len());
-        room.ok_or(Error::OutputTooSmall { capacity })?
-            .copy_from_slice(bytes);
+        room.ok_or(Error::OutputTooSmall { capacity })?.copy_from_slice(bytes);
         self.position += bytes.len();
         Ok(())
     }
@@ -172,10 +158,7 @@ struct FrameDecompressor;
 impl Kernel for FrameDecompressor {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let (header, mut rest) = Header::read(single(source)?)?;
-        let mut out = Writer {
-            destination,
-            position: 0,
-        };
+        let mut out = Writer { destination, position: 0 };
         let mut content = Xxh32::new(0);
         loop {
             let length = take_u32(&mut rest)?;
@@ -200,13 +183,8 @@ impl Kernel for FrameDecompressor {
                 content.update(&out.destination[begin..out.position]);
             }
         }
-        if header
-            .content_size
-            .is_some_and(|size| size != out.position as u64)
-        {
-            return Err(Error::Corrupt(
-                "the content has another size than it says".into(),
-            ));
+        if header.content_size.is_some_and(|size| size != out.position as u64) {
+            return Err(Error::Corrupt("the content has another size than it says".into()));
         }
         if header.content_checksum && take_u32(&mut rest)? != content.digest() {
             return Err(Error::Corrupt("the content has a wrong checksum".into()));

@@ -63,9 +63,7 @@ impl Header {
         ] {
             flags |= if set { bit } else { 0 };
         }
-        let id = (4..=7)
-            .find(|&id| block_len(id) == self.block_max)
-            .unwrap_or(7);
+        let id = (4..=7).find(|&id| block_len(id) == self.block_max).unwrap_or(7);
         let mut out = MAGIC.to_vec();
         out.extend([flags, id << 4]);
         out.extend(self.content_size.iter().flat_map(|size| size.to_le_bytes()));
@@ -116,9 +114,7 @@ impl Header {
         if header_checksum(described) != *checksum {
             return Err(corrupt("its header has a wrong checksum"));
         }
-        let size = described[2..]
-            .first_chunk()
-            .map(|size| u64::from_le_bytes(*size));
+        let size = described[2..].first_chunk().map(|size| u64::from_le_bytes(*size));
         let header = Self {
             block_max: block_len(id),
             linked: flags & INDEPENDENT == 0,

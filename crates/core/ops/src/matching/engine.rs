@@ -59,10 +59,7 @@ impl Program {
     pub(super) fn new(
         engine: impl Fn() -> Result<Box<dyn Engine>, Error> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            engine: Box::new(engine),
-            combined: None,
-        }
+        Self { engine: Box::new(engine), combined: None }
     }
 }
 

@@ -45,11 +45,7 @@ impl Grouped {
             [one] => one.clone(),
             more => format!("({})", more.join(")|(")),
         };
-        Ok(Self {
-            expression,
-            patterns,
-            source: first.clone(),
-        })
+        Ok(Self { expression, patterns, source: first.clone() })
     }
 
     /// Returns the number of groups of the expression, including the whole match.

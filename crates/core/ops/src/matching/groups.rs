@@ -87,11 +87,7 @@ impl Kernel for GroupMatcher {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let buffer = single(source)?;
         at_most(buffer, MAX_LEN)?;
-        let mut found = MatchBuffer {
-            destination,
-            written: 0,
-            count: 0,
-        };
+        let mut found = MatchBuffer { destination, written: 0, count: 0 };
         match self.records.take() {
             None => self.scan(buffer, 0, &mut found)?,
             Some(mut records) => {
@@ -105,10 +101,7 @@ impl Kernel for GroupMatcher {
                 searched.and(result)?;
             }
         }
-        Ok(Output {
-            written: found.written,
-            value: Some(found.count),
-        })
+        Ok(Output { written: found.written, value: Some(found.count) })
     }
 }
 

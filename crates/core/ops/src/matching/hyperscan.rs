@@ -14,11 +14,7 @@ use super::regex;
 use crate::Error;
 use crate::variant::{Library, at_most};
 
-const LIBRARY: &str = if cfg!(target_arch = "x86_64") {
-    "Hyperscan"
-} else {
-    "Vectorscan"
-};
+const LIBRARY: &str = if cfg!(target_arch = "x86_64") { "Hyperscan" } else { "Vectorscan" };
 
 // These limits bound the time to compile a set: a few seconds near them, minutes far beyond them.
 
@@ -35,13 +31,8 @@ const MAX_REPETITION_NESTING: u32 = 12;
 /// Longest buffer in bytes: the library counts in 32 bits.
 const MAX_LEN: usize = u32::MAX as usize;
 
-const ALONE: Library = Library {
-    name: "hyperscan",
-    label: LIBRARY,
-    title: LIBRARY,
-    version,
-    simd: true,
-};
+const ALONE: Library =
+    Library { name: "hyperscan", label: LIBRARY, title: LIBRARY, version, simd: true };
 
 pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     library: ALONE,
@@ -51,9 +42,7 @@ pub(super) const ENGINE: EngineLibrary = EngineLibrary {
     because: "of the engines for any pattern it is mostly the quickest",
     compile: |patterns| {
         let database = Arc::new(Database::compile(patterns)?);
-        Ok(Program::new(move || {
-            Ok(Box::new(Scanner::new(Arc::clone(&database))?))
-        }))
+        Ok(Program::new(move || Ok(Box::new(Scanner::new(Arc::clone(&database))?))))
     },
     groups: GroupsBy::SecondPass(&WITH_REGEX),
 };
@@ -127,11 +116,7 @@ struct Scanner {
 impl Scanner {
     fn new(database: Arc<Database>) -> Result<Self, Error> {
         let scratch = database.0.alloc_scratch().map_err(library)?;
-        Ok(Self {
-            database,
-            scratch,
-            places: Vec::new(),
-        })
+        Ok(Self { database, scratch, places: Vec::new() })
     }
 
     /// Calls `found` with the end of each match, in no guaranteed order, until `found` stops it.
@@ -194,8 +179,5 @@ impl Engine for Scanner {
 }
 
 fn library(error: HyperscanError) -> Error {
-    Error::Library {
-        library: LIBRARY,
-        reason: error.to_string(),
-    }
+    Error::Library { library: LIBRARY, reason: error.to_string() }
 }

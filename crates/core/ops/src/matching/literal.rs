@@ -73,27 +73,18 @@ impl Literals {
     /// [`Error::Pattern`] for a pattern without a literal, or for too many patterns.
     fn compile(patterns: &[Compiled]) -> Result<Self, Error> {
         if patterns.len() > MAX_PATTERNS {
-            let reason = format!(
-                "it is one of {}, and {NAME} takes {MAX_PATTERNS}",
-                patterns.len()
-            );
+            let reason =
+                format!("it is one of {}, and {NAME} takes {MAX_PATTERNS}", patterns.len());
             return Err(patterns[MAX_PATTERNS].refused(reason));
         }
-        patterns
-            .iter()
-            .map(Pattern::compile)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        patterns.iter().map(Pattern::compile).collect::<Result<_, _>>().map(Self)
     }
 
     /// Returns `true` if the search by literals is usually the fastest one for such patterns.
     fn suit(patterns: &[Compiled]) -> bool {
         let suits = |compiled: &Compiled| {
             let (literals, gaps) = split(compiled.parts());
-            gaps.is_some()
-                || literals
-                    .iter()
-                    .any(|literal| literal.len() >= SUITABLE_BYTES)
+            gaps.is_some() || literals.iter().any(|literal| literal.len() >= SUITABLE_BYTES)
         };
         patterns.len() <= SUITABLE_PATTERNS && patterns.iter().all(suits)
     }
@@ -151,13 +142,8 @@ impl Pattern {
             Some(gaps) => Rest::Chain(gaps),
             None => Rest::Regex(regex::compile(std::slice::from_ref(compiled))?),
         };
-        let literals = literals
-            .iter()
-            .map(|literal| Finder::new(literal).into_owned());
-        Ok(Self {
-            literals: literals.collect(),
-            rest,
-        })
+        let literals = literals.iter().map(|literal| Finder::new(literal).into_owned());
+        Ok(Self { literals: literals.collect(), rest })
     }
 
     /// Returns the literal that is the rarest in `sample`; the longest one if several are equally rare.
@@ -170,9 +156,7 @@ impl Pattern {
             (count, usize::MAX - literal.needle().len())
         };
         let ranked = self.literals.iter().enumerate();
-        ranked
-            .min_by_key(|(_, literal)| rank(literal))
-            .map_or(0, |(index, _)| index)
+        ranked.min_by_key(|(_, literal)| rank(literal)).map_or(0, |(index, _)| index)
     }
 }
 
@@ -210,11 +194,7 @@ fn split(parts: &[Node]) -> (Vec<Vec<u8>>, Option<Gaps>) {
     if literals.is_empty() {
         return (literals, None);
     }
-    let gaps = Gaps {
-        before: between.remove(0),
-        between,
-        behind: gap,
-    };
+    let gaps = Gaps { before: between.remove(0), between, behind: gap };
     (literals, is_chain.then_some(gaps))
 }
 
@@ -252,10 +232,10 @@ impl Searcher {
     fn start(&mut self, buffer: &[u8]) {
         if self.buffers.is_multiple_of(SAMPLE_BUFFERS) {
             let sample = &buffer[..(buffer.len() / 16).min(SAMPLE_BYTES)];
-            let rarest = self.patterns.iter().map(|pattern| Cursor {
-                literal: pattern.rarest(sample),
-                place: None,
-            });
+            let rarest = self
+                .patterns
+                .iter()
+                .map(|pattern| Cursor { literal: pattern.rarest(sample), place: None });
             self.cursors = rarest.collect();
         }
         self.buffers = self.buffers.wrapping_add(1);
@@ -281,11 +261,7 @@ impl Searcher {
             }
             let (place, index) = nearest?;
             let (pattern, cursor) = (&self.patterns[index], &mut self.cursors[index]);
-            let candidate = Candidate {
-                buffer,
-                from,
-                place,
-            };
+            let candidate = Candidate { buffer, from, place };
             let check = match &self.rests[index] {
                 Rest::Chain(gaps) => candidate.chain(gaps, &pattern.literals, cursor.literal),
                 Rest::Regex(regex) => candidate.regex(regex),
@@ -344,10 +320,7 @@ impl Candidate<'_> {
     fn chain(&self, gaps: &Gaps, literals: &[Finder<'_>], which: usize) -> Check {
         if which > 0 || gaps.before > 0 {
             let (begin, before) = (self.begin(), &literals[..which]);
-            if gaps
-                .least(&self.buffer[begin..self.place], before)
-                .is_none()
-            {
+            if gaps.least(&self.buffer[begin..self.place], before).is_none() {
                 // The literal may occur in this record again.
                 let end = self.end();
                 let least = gaps.least(&self.buffer[begin..end], before);

@@ -71,11 +71,7 @@ impl Patterns {
                 node => {
                     let mut expression = String::new();
                     node.write(&mut expression);
-                    patterns.push(Compiled {
-                        expression,
-                        node,
-                        source: source.clone(),
-                    });
+                    patterns.push(Compiled { expression, node, source: source.clone() });
                 }
             }
         }
@@ -94,13 +90,9 @@ impl Compiled {
         patterns: &[Self],
         compile: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, Error> {
-        let all = patterns
-            .iter()
-            .map(|pattern| format!("(?:{})", pattern.expression));
+        let all = patterns.iter().map(|pattern| format!("(?:{})", pattern.expression));
         compile(&all.collect::<Vec<_>>().join("|")).map_err(|reason| {
-            Self::blame(patterns, reason, |pattern| {
-                compile(&pattern.expression).err()
-            })
+            Self::blame(patterns, reason, |pattern| compile(&pattern.expression).err())
         })
     }
 
@@ -130,9 +122,7 @@ impl Compiled {
         reason: String,
         refusal: impl Fn(&Self) -> Option<String>,
     ) -> Error {
-        let one = patterns
-            .iter()
-            .find_map(|pattern| Some((pattern, refusal(pattern)?)));
+        let one = patterns.iter().find_map(|pattern| Some((pattern, refusal(pattern)?)));
         let (pattern, reason) = one.unwrap_or((&patterns[0], reason));
         refused(&pattern.source, reason)
     }
@@ -156,11 +146,8 @@ fn parse(source: &str) -> Result<Node, String> {
 
 /// Parses a pattern that matches bytes, not characters. The error is the parser's message.
 pub(super) fn parse_hir(source: &str) -> Result<Hir, String> {
-    let mut parser = ParserBuilder::new()
-        .unicode(false)
-        .utf8(false)
-        .nest_limit(MAX_NESTING)
-        .build();
+    let mut parser =
+        ParserBuilder::new().unicode(false).utf8(false).nest_limit(MAX_NESTING).build();
     parser.parse(source).map_err(|error| match &error {
         regex_syntax::Error::Parse(error) => error.kind().to_string(),
         regex_syntax::Error::Translate(error) => error.kind().to_string(),
@@ -209,11 +196,9 @@ impl Node {
                 Look::WordAsciiNegate => Self::NoWordBoundary,
                 _ => return Err(format!("{:?} is not supported", hir.to_string())),
             },
-            HirKind::Repetition(repetition) => Self::repeat(
-                Self::from_hir(&repetition.sub)?,
-                repetition.min,
-                repetition.max,
-            ),
+            HirKind::Repetition(repetition) => {
+                Self::repeat(Self::from_hir(&repetition.sub)?, repetition.min, repetition.max)
+            }
             HirKind::Capture(capture) => Self::from_hir(&capture.sub)?,
             HirKind::Concat(parts) => Self::concat(Self::from_hirs(parts)?),
             HirKind::Alternation(parts) => Self::either(Self::from_hirs(parts)?),
@@ -228,10 +213,7 @@ impl Node {
     fn class(ranges: &[(u8, u8)]) -> Self {
         let mut class = ClassBytes::new(ranges.iter().map(|&(a, b)| ClassBytesRange::new(a, b)));
         class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
-        let ranges: Vec<_> = class
-            .iter()
-            .map(|range| (range.start(), range.end()))
-            .collect();
+        let ranges: Vec<_> = class.iter().map(|range| (range.start(), range.end())).collect();
         match ranges.as_slice() {
             [] => Self::Never,
             [(a, b)] if a == b => Self::Byte(*a),
@@ -250,23 +232,11 @@ impl Node {
             (node, ..) if node.is_look_or_empty() => node.clone(),
             // `(?:x+)+` and similar nestings are one repetition.
             (
-                Self::Repeat {
-                    node,
-                    min: inner_min @ (0 | 1),
-                    max: inner_max @ (None | Some(1)),
-                },
+                Self::Repeat { node, min: inner_min @ (0 | 1), max: inner_max @ (None | Some(1)) },
                 0 | 1,
                 None | Some(1),
-            ) => Self::Repeat {
-                node: node.clone(),
-                min: min * inner_min,
-                max: inner_max.and(max),
-            },
-            _ => Self::Repeat {
-                node: Box::new(node),
-                min,
-                max,
-            },
+            ) => Self::Repeat { node: node.clone(), min: min * inner_min, max: inner_max.and(max) },
+            _ => Self::Repeat { node: Box::new(node), min, max },
         }
     }
 
@@ -294,10 +264,7 @@ impl Node {
     }
 
     fn either(parts: impl IntoIterator<Item = Self>) -> Self {
-        let mut parts: Vec<_> = parts
-            .into_iter()
-            .filter(|part| *part != Self::Never)
-            .collect();
+        let mut parts: Vec<_> = parts.into_iter().filter(|part| *part != Self::Never).collect();
         match parts.len() {
             0 => Self::Never,
             1 => parts.remove(0),
@@ -313,9 +280,7 @@ impl Node {
     /// Returns the number of bytes and classes, with repetitions expanded.
     fn positions(&self) -> u64 {
         let sum = |parts: &[Self]| {
-            parts
-                .iter()
-                .fold(1u64, |sum, part| sum.saturating_add(part.positions()))
+            parts.iter().fold(1u64, |sum, part| sum.saturating_add(part.positions()))
         };
         match self {
             Self::Repeat { node, min, max } => {
@@ -362,12 +327,11 @@ impl Node {
                 let times = u64::from(max.unwrap_or(*min).max(1));
                 u64::from(own).saturating_add(node.optional().saturating_mul(times))
             }
-            Self::Concat(parts) => parts
-                .iter()
-                .fold(0, |sum, part| sum.saturating_add(part.optional())),
+            Self::Concat(parts) => {
+                parts.iter().fold(0, |sum, part| sum.saturating_add(part.optional()))
+            }
             Self::Either(parts) => parts.iter().fold(0, |sum, part| {
-                sum.saturating_add(u64::from(*part == EMPTY))
-                    .saturating_add(part.optional())
+                sum.saturating_add(u64::from(*part == EMPTY)).saturating_add(part.optional())
             }),
             _ => 0,
         }
@@ -483,10 +447,7 @@ fn byte_ranges(class: &Class) -> Result<Vec<(u8, u8)>, String> {
         Class::Unicode(class) => class.to_byte_class(),
     };
     let class = class.ok_or("it asks for Unicode; patterns match bytes")?;
-    Ok(class
-        .iter()
-        .map(|range| (range.start(), range.end()))
-        .collect())
+    Ok(class.iter().map(|range| (range.start(), range.end())).collect())
 }
 
 fn write_group(parts: &[impl std::borrow::Borrow<Node>], separator: &str, out: &mut String) {

@@ -70,10 +70,7 @@ impl Re2 {
 
     /// Compiles the same program for another thread.
     fn recompile(&self) -> Result<Self, Error> {
-        Self::new(&self.expression).map_err(|reason| Error::Library {
-            library: "RE2",
-            reason,
-        })
+        Self::new(&self.expression).map_err(|reason| Error::Library { library: "RE2", reason })
     }
 
     fn new(expression: &str) -> Result<Self, String> {
@@ -91,10 +88,7 @@ impl Re2 {
             )
         };
         match NonNull::new(re) {
-            Some(re) => Ok(Self {
-                re,
-                expression: expression.into(),
-            }),
+            Some(re) => Ok(Self { re, expression: expression.into() }),
             None => {
                 // SAFETY: the array was all zeros, and the function writes a NUL-terminated string.
                 let reason = unsafe { CStr::from_ptr(reason.as_ptr()) };
@@ -119,10 +113,7 @@ impl Re2 {
             )
         };
         match found {
-            OUT_OF_MEMORY => Err(Error::Library {
-                library: "RE2",
-                reason: "out of memory".into(),
-            }),
+            OUT_OF_MEMORY => Err(Error::Library { library: "RE2", reason: "out of memory".into() }),
             found => Ok(found == 1),
         }
     }

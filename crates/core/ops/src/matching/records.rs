@@ -46,9 +46,7 @@ impl Matcher {
     fn bitmap(&mut self, buffer: &[u8], bitmap: &mut [u8]) -> Result<(usize, u64), Error> {
         let len = record_count(buffer).div_ceil(8);
         let capacity = bitmap.len();
-        let bitmap = bitmap
-            .get_mut(..len)
-            .ok_or(Error::OutputTooSmall { capacity })?;
+        let bitmap = bitmap.get_mut(..len).ok_or(Error::OutputTooSmall { capacity })?;
         bitmap.fill(0);
         let (mut index, mut counted, mut count) = (0, 0, 0);
         each_record(self.engine.as_mut(), buffer, |begin, _| {
@@ -84,20 +82,11 @@ impl Kernel for Matcher {
     fn run(&mut self, source: &[&[u8]], destination: &mut [u8]) -> Result<Output, Error> {
         let buffer = single(source)?;
         Ok(match self.kind {
-            MatchKind::Search => Output {
-                written: 0,
-                value: self.search(buffer)?,
-            },
-            MatchKind::Count => Output {
-                written: 0,
-                value: Some(self.count(buffer)?),
-            },
+            MatchKind::Search => Output { written: 0, value: self.search(buffer)? },
+            MatchKind::Count => Output { written: 0, value: Some(self.count(buffer)?) },
             MatchKind::Bitmap => {
                 let (written, count) = self.bitmap(buffer, destination)?;
-                Output {
-                    written,
-                    value: Some(count),
-                }
+                Output { written, value: Some(count) }
             }
             MatchKind::Groups => unreachable!("another kernel finds them"),
         })
@@ -121,10 +110,7 @@ impl Record {
             return None;
         }
         let len = memchr(b'\n', &buffer[place..]);
-        Some(Self {
-            begin,
-            next: len.map_or(buffer.len() + 1, |len| place + len + 1),
-        })
+        Some(Self { begin, next: len.map_or(buffer.len() + 1, |len| place + len + 1) })
     }
 }
 

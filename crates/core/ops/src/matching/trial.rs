@@ -35,10 +35,7 @@ pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> 
     let prepared = prepare(&config("auto"))?;
     let first = prepared.variant().name;
     if prepared.variant().version.is_empty() {
-        return Ok(Trial {
-            variant: first,
-            times: Vec::new(),
-        });
+        return Ok(Trial { variant: first, times: Vec::new() });
     }
     let mut engines = vec![Timed::new(first, &prepared)?];
     for name in supported().map(|engine| engine.library.name) {
@@ -59,10 +56,7 @@ pub fn try_matchers(patterns: &[String], sample: &[u8]) -> Result<Trial, Error> 
         |best: &&Timed| best.time.as_secs_f64() < BETTER * engines[0].time.as_secs_f64();
     Ok(Trial {
         variant: best.filter(is_better).map_or(first, |best| best.name),
-        times: engines
-            .iter()
-            .map(|engine| (engine.name, engine.time))
-            .collect(),
+        times: engines.iter().map(|engine| (engine.name, engine.time)).collect(),
     })
 }
 
@@ -74,11 +68,7 @@ struct Timed {
 
 impl Timed {
     fn new(name: &'static str, prepared: &Prepared) -> Result<Self, Error> {
-        Ok(Self {
-            name,
-            kernel: prepared.kernel()?,
-            time: Duration::MAX,
-        })
+        Ok(Self { name, kernel: prepared.kernel()?, time: Duration::MAX })
     }
 
     fn run(&mut self, sample: &[u8]) -> Result<(), Error> {

@@ -20,11 +20,7 @@ fn libraries_make_and_restore_the_same_at_every_length() {
     for cipher in Cipher::ALL {
         let (encrypt, decrypt) = (Operation::Encrypt(cipher), Operation::Decrypt(cipher));
         check_known_answers(encrypt).unwrap();
-        let by = |operation| {
-            names(operation)
-                .into_iter()
-                .map(move |name| kernel(operation, name))
-        };
+        let by = |operation| names(operation).into_iter().map(move |name| kernel(operation, name));
         let (mut sealers, mut openers): (Vec<_>, Vec<_>) =
             (by(encrypt).collect(), by(decrypt).collect());
         assert_eq!((sealers.len(), openers.len()), (2, 2));
@@ -35,10 +31,7 @@ fn libraries_make_and_restore_the_same_at_every_length() {
             let sealed: Vec<_> = (sealers.iter_mut())
                 .map(|sealer| run(&mut **sealer, &plain, room).unwrap().0)
                 .collect();
-            assert!(
-                sealed[0] == sealed[1] && sealed[0].len() == room,
-                "{encrypt} {len}"
-            );
+            assert!(sealed[0] == sealed[1] && sealed[0].len() == room, "{encrypt} {len}");
             let is_hidden = len < 16 || sealed[0].windows(16).all(|part| part != &plain[..16]);
             assert!(is_hidden, "{encrypt} {len}");
             for opener in &mut openers {
@@ -58,10 +51,7 @@ fn no_byte_of_what_was_changed_or_cut_is_decrypted() {
             let mut refuses = |sealed: &[u8], context: &str| {
                 let mut out = vec![0xa5; 64];
                 let error = opener.run(&[sealed], &mut out).unwrap_err();
-                assert!(
-                    matches!(error, Error::Corrupt(_)),
-                    "{name} {context}: {error}"
-                );
+                assert!(matches!(error, Error::Corrupt(_)), "{name} {context}: {error}");
                 // Each byte is either untouched or cleared.
                 let is_clear = out.iter().all(|&byte| byte == 0xa5 || byte == 0);
                 assert!(is_clear, "{name} {context}: {out:02x?}");
@@ -98,11 +88,7 @@ fn a_result_that_does_not_fit_is_refused() {
                 };
                 let capacity = len - 1;
                 let error = run(&mut *kernel(operation, name), &source, capacity).unwrap_err();
-                assert_eq!(
-                    error,
-                    Error::OutputTooSmall { capacity },
-                    "{operation} {name}"
-                );
+                assert_eq!(error, Error::OutputTooSmall { capacity }, "{operation} {name}");
             }
         }
     }

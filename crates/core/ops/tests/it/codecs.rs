@@ -35,23 +35,14 @@ fn assert_restored_by_all(format: Format, made_by: &str, stream: &[u8], content:
         let restored = run(&mut *kernel, stream, content.len());
         let (restored, output) =
             restored.unwrap_or_else(|e| panic!("{format:?} by {made_by}, {name}: {e}"));
-        assert!(
-            restored == content,
-            "{format:?} by {made_by}, restored by {name}"
-        );
+        assert!(restored == content, "{format:?} by {made_by}, restored by {name}");
         assert_eq!(output.value, None);
     }
 }
 
 #[test]
 fn every_variant_restores_what_every_other_made() {
-    for content in [
-        &b""[..],
-        b"x",
-        b"what is said three times",
-        &own_sources(),
-        &noise(200_000),
-    ] {
+    for content in [&b""[..], b"x", b"what is said three times", &own_sources(), &noise(200_000)] {
         for (format, made_by, stream) in streams(content) {
             assert_restored_by_all(format, made_by, &stream, content);
         }
@@ -83,19 +74,15 @@ fn the_same_bytes_make_the_same_stream_in_every_kernel() {
     for format in FORMATS {
         for name in names(Compress(format)) {
             let level = (name == "isal").then_some(3);
-            let mut kernels: Vec<_> = (0..4)
-                .map(|_| kernel_at(Compress(format), name, level))
-                .collect();
+            let mut kernels: Vec<_> =
+                (0..4).map(|_| kernel_at(Compress(format), name, level)).collect();
             for piece in text.chunks(1024).take(200) {
                 let mut streams = kernels.iter_mut().map(|kernel| {
                     let stream = run(&mut **kernel, piece, worst_case(piece.len()));
                     stream.unwrap().0
                 });
                 let first = streams.next().unwrap();
-                assert!(
-                    streams.all(|stream| stream == first),
-                    "{format:?} by {name}"
-                );
+                assert!(streams.all(|stream| stream == first), "{format:?} by {name}");
             }
         }
     }
@@ -119,10 +106,7 @@ fn real_files_are_restored() {
 fn unzipped(file: &[u8]) -> Vec<u8> {
     let short = |at: usize| usize::from(u16::from_le_bytes([file[at], file[at + 1]]));
     let long = |at: usize| short(at) | short(at + 2) << 16;
-    assert!(
-        file.starts_with(b"PK\x03\x04") && short(8) == 8,
-        "not a deflated member"
-    );
+    assert!(file.starts_with(b"PK\x03\x04") && short(8) == 8, "not a deflated member");
     let begin = 30 + short(26) + short(28);
     let stream = &file[begin..begin + long(18)];
     let restored = names(Decompress(Format::Deflate)).into_iter().map(|name| {
@@ -130,11 +114,7 @@ fn unzipped(file: &[u8]) -> Vec<u8> {
         run(&mut *kernel, stream, long(22)).unwrap().0
     });
     let restored: Vec<_> = restored.collect();
-    assert!(
-        restored
-            .iter()
-            .all(|content| content.len() == long(22) && *content == restored[0])
-    );
+    assert!(restored.iter().all(|content| content.len() == long(22) && *content == restored[0]));
     restored.into_iter().next().unwrap()
 }
 
@@ -156,11 +136,7 @@ fn a_stream_fits_where_it_fits() {
         let mut kernel = kernel(Compress(format), name);
         for capacity in [0, 1, 5, 100, stream.len() / 2] {
             let error = run(&mut *kernel, content, capacity).unwrap_err();
-            assert_eq!(
-                error,
-                Error::OutputTooSmall { capacity },
-                "{format:?} {name}"
-            );
+            assert_eq!(error, Error::OutputTooSmall { capacity }, "{format:?} {name}");
         }
         // A kernel works after an error as before.
         let (again, _) = run(&mut *kernel, content, worst_case(content.len())).unwrap();
@@ -215,11 +191,7 @@ fn what_follows_a_stream_is_corrupt() {
             continue;
         }
         // Two parts make one part.
-        let again = if format == Format::DeflatePart {
-            0
-        } else {
-            stream.len()
-        };
+        let again = if format == Format::DeflatePart { 0 } else { stream.len() };
         for excess in [&b"\0"[..], b"garbage", &stream[..again]] {
             if excess.is_empty() {
                 continue;
@@ -238,10 +210,7 @@ fn checksums_are_checked() {
     let content = noise(1000);
     for (format, made_by, stream) in streams(&content) {
         // Random bytes are stored, so a flipped bit in the middle is in the content.
-        let checked = !matches!(
-            format,
-            Format::Deflate | Format::DeflatePart | Format::Lz4Block
-        );
+        let checked = !matches!(format, Format::Deflate | Format::DeflatePart | Format::Lz4Block);
         let mut flipped = stream.clone();
         flipped[stream.len() / 2] ^= 1;
         for (name, mut kernel) in decompressors(format) {
@@ -279,10 +248,7 @@ fn giant_claims_cost_nothing() {
     .concat();
     let mut kernel = kernel(Decompress(Format::Zstd), "zstd");
     let error = run(&mut *kernel, &zstd, 100).unwrap_err();
-    assert!(
-        matches!(error, Error::Corrupt(_) | Error::OutputTooSmall { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Corrupt(_) | Error::OutputTooSmall { .. }), "{error}");
     // An LZ4 frame whose header gives a size of 2^60 bytes, with a content of one byte.
     let lz4 = [
         &[0x04, 0x22, 0x4d, 0x18, 0x68, 0x70][..],

@@ -18,19 +18,13 @@ pub(crate) fn kernel_at(
     variant: &str,
     level: Option<u32>,
 ) -> Box<dyn Kernel> {
-    let config = Config {
-        level,
-        ..config(operation, variant, &[])
-    };
+    let config = Config { level, ..config(operation, variant, &[]) };
     prepare(&config).unwrap().kernel().unwrap()
 }
 
 /// Returns the names of an operation's variants.
 pub(crate) fn names(operation: Operation) -> Vec<&'static str> {
-    variants(operation)
-        .iter()
-        .map(|variant| variant.name)
-        .collect()
+    variants(operation).iter().map(|variant| variant.name).collect()
 }
 
 /// Returns a room that suffices for any codec's worst case.

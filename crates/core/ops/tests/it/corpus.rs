@@ -8,9 +8,7 @@ use std::path::Path;
 use common::checks;
 
 fn replay(target: &str, check: impl Fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../fuzz/corpus")
-        .join(target);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus").join(target);
     let mut count = 0;
     for file in fs::read_dir(&corpus).unwrap() {
         let path = file.unwrap().path();

@@ -15,10 +15,7 @@ fn digest(algorithm: HashAlgorithm, variant: &str, segments: &[&[u8]]) -> String
     assert_eq!(output.written, algorithm.digest_len());
     assert_eq!(output.value, None);
     assert!(out[output.written..].iter().all(|&byte| byte == 0xa5));
-    out[..output.written]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    out[..output.written].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
@@ -33,36 +30,22 @@ fn segments_are_hashed_as_one() {
                 let head = content.len() - (len * 15).min(content.len());
                 let (first, rest) = content.split_at(head);
                 let segments: Vec<&[u8]> = [first].into_iter().chain(rest.chunks(len)).collect();
-                assert_eq!(
-                    digest(algorithm, name, &segments),
-                    whole,
-                    "{algorithm:?} {name}"
-                );
+                assert_eq!(digest(algorithm, name, &segments), whole, "{algorithm:?} {name}");
             }
-            assert_eq!(
-                digest(algorithm, name, &[]),
-                digest(algorithm, name, &[b"", b""])
-            );
+            assert_eq!(digest(algorithm, name, &[]), digest(algorithm, name, &[b"", b""]));
         }
     }
 }
 
 #[test]
 fn copies_are_the_segments_in_a_row() {
-    let mut kernel = prepare(&Config::new(Operation::Copy))
-        .unwrap()
-        .kernel()
-        .unwrap();
+    let mut kernel = prepare(&Config::new(Operation::Copy)).unwrap().kernel().unwrap();
     let mut out = [0xa5; 12];
-    let output = kernel
-        .run(&[b"one", b"", b"two", b"three"], &mut out)
-        .unwrap();
+    let output = kernel.run(&[b"one", b"", b"two", b"three"], &mut out).unwrap();
     assert_eq!(output.written, 11);
     assert_eq!(&out, b"onetwothree\xa5");
     assert_eq!(kernel.run(&[], &mut out).unwrap().written, 0);
-    let error = kernel
-        .run(&[b"seven bytes", b"and more"], &mut out)
-        .unwrap_err();
+    let error = kernel.run(&[b"seven bytes", b"and more"], &mut out).unwrap_err();
     assert_eq!(error, Error::OutputTooSmall { capacity: 12 });
 }
 
@@ -76,10 +59,7 @@ fn limits_are_errors() {
             assert_eq!(kernel.max_segments(), if takes_many { 16 } else { 1 });
             let segments = vec![&b"x"[..]; kernel.max_segments() + 1];
             let error = kernel.run(&segments, &mut [0; 100]).unwrap_err();
-            assert!(
-                matches!(error, Error::TooLarge(_)),
-                "{operation} {name}: {error}"
-            );
+            assert!(matches!(error, Error::TooLarge(_)), "{operation} {name}: {error}");
         }
     }
     for algorithm in HashAlgorithm::ALL {
@@ -99,10 +79,7 @@ fn calls_in_a_loop_are_those_of_the_kernels() {
         for name in names(Operation::Hash(algorithm)) {
             for (len, count) in [(1, 4), (16, 64), (100, 2), (4096, 1)] {
                 let inputs = Inputs::new(len, count, |bytes| {
-                    bytes
-                        .iter_mut()
-                        .zip(&content)
-                        .for_each(|(to, from)| *to = *from);
+                    bytes.iter_mut().zip(&content).for_each(|(to, from)| *to = *from);
                 });
                 let mut kernel = common::kernel(Operation::Hash(algorithm), name);
                 let digests: Vec<u64> = (inputs.iter())

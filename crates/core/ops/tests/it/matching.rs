@@ -8,12 +8,8 @@ use overside_ops::{Error, MatchKind, Operation, Output, prepare, try_matchers, v
 use proptest::prelude::*;
 
 /// The four queries over accident descriptions of the published figures.
-const ACCIDENT_QUERIES: [&str; 4] = [
-    "At (.+)Exit (.+)",
-    "(.+) on (.+) at Exit (.+)",
-    "on (.+) at (.+)",
-    "Ramp to (.+)",
-];
+const ACCIDENT_QUERIES: [&str; 4] =
+    ["At (.+)Exit (.+)", "(.+) on (.+) at Exit (.+)", "on (.+) at (.+)", "Ramp to (.+)"];
 
 /// Engine that only takes patterns with a literal in them.
 const LITERAL: &str = "literal";
@@ -57,43 +53,26 @@ fn engines() -> Vec<&'static str> {
 }
 
 fn refusal(variant: &str, patterns: &[&str]) -> Error {
-    prepare(&config(
-        Operation::Match(MatchKind::Count),
-        variant,
-        patterns,
-    ))
-    .err()
-    .unwrap_or_else(|| panic!("{variant} takes {patterns:?}"))
+    prepare(&config(Operation::Match(MatchKind::Count), variant, patterns))
+        .err()
+        .unwrap_or_else(|| panic!("{variant} takes {patterns:?}"))
 }
 
 #[test]
 fn accident_queries() {
     let text = ACCIDENTS.as_bytes();
-    let expected: [(u64, u8); 4] = [
-        (1, 0b0000_0001),
-        (1, 0b0000_0010),
-        (2, 0b0000_0110),
-        (1, 0b0000_1000),
-    ];
+    let expected: [(u64, u8); 4] =
+        [(1, 0b0000_0001), (1, 0b0000_0010), (2, 0b0000_0110), (1, 0b0000_1000)];
     for engine in engines() {
         for (query, (count, bitmap)) in ACCIDENT_QUERIES.iter().zip(expected) {
-            assert_eq!(
-                matching(engine, query, text),
-                (count, vec![bitmap]),
-                "{engine} {query}"
-            );
-            let before = text
-                .split_inclusive(|&b| b == b'\n')
-                .take(bitmap.trailing_zeros() as usize);
+            assert_eq!(matching(engine, query, text), (count, vec![bitmap]), "{engine} {query}");
+            let before =
+                text.split_inclusive(|&b| b == b'\n').take(bitmap.trailing_zeros() as usize);
             let offset = before.map(|record| record.len() as u64).sum();
             assert_eq!(first(engine, query, text), Some(offset), "{engine} {query}");
         }
         let (output, bits) = answer(engine, MatchKind::Bitmap, &ACCIDENT_QUERIES, text);
-        assert_eq!(
-            (output.value, bits),
-            (Some(4), vec![0b0000_1111]),
-            "{engine}"
-        );
+        assert_eq!((output.value, bits), (Some(4), vec![0b0000_1111]), "{engine}");
     }
     let all = ACCIDENT_QUERIES.map(String::from);
     for text in [text, &text.repeat(500)] {
@@ -116,19 +95,11 @@ fn records_end_at_line_feeds_and_at_the_end() {
     ];
     for engine in engines() {
         for (text, count) in counts {
-            assert_eq!(
-                matching(engine, "^a?$", text.as_bytes()).0,
-                count,
-                "{engine} {text:?}"
-            );
+            assert_eq!(matching(engine, "^a?$", text.as_bytes()).0, count, "{engine} {text:?}");
         }
         assert_eq!(matching(engine, "a", b""), (0, Vec::new()), "{engine}");
         let text = b"a\nb\na\nb\na\nb\na\nb\na\nb";
-        assert_eq!(
-            matching(engine, "a", text),
-            (5, vec![0b0101_0101, 0b01]),
-            "{engine}"
-        );
+        assert_eq!(matching(engine, "a", text), (5, vec![0b0101_0101, 0b01]), "{engine}");
         assert_eq!(first(engine, "c", text), None, "{engine}");
     }
 }
@@ -149,11 +120,7 @@ fn patterns_see_bytes_and_no_line_feed() {
     ];
     for (pattern, text, expected) in cases {
         for engine in engines() {
-            assert_eq!(
-                matching(engine, pattern, text).0,
-                expected,
-                "{engine} {pattern:?}"
-            );
+            assert_eq!(matching(engine, pattern, text).0, expected, "{engine} {pattern:?}");
         }
         let taken = matching_agrees(&[pattern.into()], text);
         assert!(taken >= engines().len(), "{pattern:?}");
@@ -235,10 +202,7 @@ fn what_an_engine_cannot_do_is_refused_with_a_reason() {
         ];
         for (pattern, reason) in reasons {
             match refusal(engine, &["fine", pattern]) {
-                Error::Pattern {
-                    pattern: named,
-                    reason: said,
-                } => {
+                Error::Pattern { pattern: named, reason: said } => {
                     assert_eq!(named, pattern);
                     assert!(said.contains(reason), "{engine} {pattern:?}: {said}");
                 }
@@ -262,10 +226,7 @@ fn not_for_hyperscan() -> Vec<(Vec<&'static str>, &'static str)> {
     vec![
         (vec!["c^|[ab]"], "anchor"),
         (vec!["x*($c|[ab])"], "anchor"),
-        (
-            vec!["[xy](((((((((((((.[ab])+.)+.)+.)+.)+.)+.)+.)+.)+.)+.)+.)+[ab])+[xy]"],
-            "too deep",
-        ),
+        (vec!["[xy](((((((((((((.[ab])+.)+.)+.)+.)+.)+.)+.)+.)+.)+.)+.)+[ab])+[xy]"], "too deep"),
         (vec!["[ab]{900}c"; 3], "too large"),
         (vec!["[ab].+(c|d)?[ef]"; 700], "too large"),
     ]
@@ -288,12 +249,9 @@ fn auto_takes_an_engine_that_takes_the_patterns_and_says_so() {
         let expected = format!("hyperscan does not take the patterns: {error}");
         assert_eq!(because, expected);
         assert_eq!(
-            try_matchers(
-                &patterns.iter().map(|&p| p.into()).collect::<Vec<_>>(),
-                b"ab\n"
-            )
-            .unwrap()
-            .times[0]
+            try_matchers(&patterns.iter().map(|&p| p.into()).collect::<Vec<_>>(), b"ab\n")
+                .unwrap()
+                .times[0]
                 .0,
             "regex"
         );
@@ -307,9 +265,7 @@ fn auto_takes_an_engine_that_takes_the_patterns_and_says_so() {
     // There was no choice, or nothing to choose for.
     assert_eq!(because("regex", "[a-c]+"), "");
     assert_eq!(because("auto", ".*"), "");
-    let error = prepare(&config(count, "auto", &["("]))
-        .map(drop)
-        .unwrap_err();
+    let error = prepare(&config(count, "auto", &["("])).map(drop).unwrap_err();
     assert!(matches!(error, Error::Pattern { .. }), "{error}");
 }
 
@@ -405,14 +361,7 @@ fn literals_are_found_with_what_stands_around_them() {
 fn one_long_record_takes_no_more_than_its_length_to_search() {
     // In front of each occurrence of a literal another required one is missing. In the sample, `c` is not rare.
     let text = "c\n".repeat(20_000) + &"ab".repeat(1 << 20);
-    for pattern in [
-        "c.*ab",
-        "ab.*c",
-        "b.*ab.*c.*ab",
-        "c.{9,}ab",
-        "abx?.*c",
-        ".{9}c.*ab",
-    ] {
+    for pattern in ["c.*ab", "ab.*c", "b.*ab.*c.*ab", "c.{9,}ab", "abx?.*c", ".{9}c.*ab"] {
         let (output, _) = answer(LITERAL, MatchKind::Count, &[pattern], text.as_bytes());
         assert_eq!(output.value, Some(0), "{pattern}");
     }

@@ -12,9 +12,7 @@ const FORMATS: [Format; 3] = [Format::Deflate, Format::Lz4, Format::Zstd];
 
 fn compressed(format: Format, variant: &str, content: &[u8]) -> Vec<u8> {
     let mut kernel = kernel(Compress(format), variant);
-    run(&mut *kernel, content, worst_case(content.len()))
-        .unwrap()
-        .0
+    run(&mut *kernel, content, worst_case(content.len())).unwrap().0
 }
 
 /// Decodes in pieces of `take` bytes into rooms of `room` bytes. Returns the content and the number
@@ -75,11 +73,7 @@ fn a_stream_that_is_cut_off_does_not_end() {
         let mut decoder = stream_decoder(format).unwrap();
         for len in (0..stream.len()).step_by(997).chain([stream.len() - 1]) {
             let result = decoded(&mut *decoder, &stream[..len], 4096, 4096);
-            assert_eq!(
-                result.unwrap().map(|(_, end)| end),
-                None,
-                "{format:?} {len}"
-            );
+            assert_eq!(result.unwrap().map(|(_, end)| end), None, "{format:?} {len}");
         }
     }
 }
@@ -182,11 +176,7 @@ fn a_part_has_neither_a_last_block_nor_half_a_block() {
     let stream = compressed(Format::Deflate, "auto", content);
     for variant in names(Decompress(Format::DeflatePart)) {
         let mut kernel = kernel(Decompress(Format::DeflatePart), variant);
-        for wrong in [
-            &stream[..],
-            &part[..part.len() - 1],
-            &part[..part.len() / 2],
-        ] {
+        for wrong in [&stream[..], &part[..part.len() - 1], &part[..part.len() / 2]] {
             let error = run(&mut *kernel, wrong, 1 << 20).unwrap_err();
             assert!(matches!(error, Error::Corrupt(_)), "{variant}: {error}");
         }

@@ -25,10 +25,7 @@ fn every_operation_has_the_libraries_it_promises() {
     for kind in MatchKind::ALL {
         has(Operation::Match(kind), &["literal", "regex", "re2"]);
     }
-    has(
-        Operation::Hash(HashAlgorithm::Crc32),
-        &["crc32fast", "zlib"],
-    );
+    has(Operation::Hash(HashAlgorithm::Crc32), &["crc32fast", "zlib"]);
     has(Operation::Copy, &["memcpy"]);
 }
 
@@ -67,11 +64,7 @@ fn auto_is_the_first_and_says_what_it_is() {
             assert_ne!(variant.name, "auto");
             assert!(!variant.library.is_empty());
             let version = &variant.version;
-            assert!(
-                !version.is_empty() && version != "unknown",
-                "{}",
-                variant.name
-            );
+            assert!(!version.is_empty() && version != "unknown", "{}", variant.name);
             let has_levels = variant.levels.is_some();
             let may_have = matches!(operation, Operation::Compress(_));
             assert!(may_have || !has_levels, "{operation} {}", variant.name);
@@ -82,10 +75,7 @@ fn auto_is_the_first_and_says_what_it_is() {
 #[test]
 fn auto_takes_the_library_that_has_the_level() {
     let at = |format, level| {
-        let config = Config {
-            level: Some(level),
-            ..Config::new(Operation::Compress(format))
-        };
+        let config = Config { level: Some(level), ..Config::new(Operation::Compress(format)) };
         prepare(&config).map(|prepared| prepared.variant().name)
     };
     for format in [Format::Deflate, Format::Zlib, Format::Gzip] {
@@ -104,10 +94,8 @@ fn auto_takes_the_library_that_has_the_level() {
 
 #[test]
 fn an_unknown_variant_is_told_the_known_ones() {
-    let config = Config {
-        variant: "gzip".into(),
-        ..Config::new(Operation::Compress(Format::Zlib))
-    };
+    let config =
+        Config { variant: "gzip".into(), ..Config::new(Operation::Compress(Format::Zlib)) };
     let error = prepare(&config).err().unwrap();
     let known = common::names(config.operation).join(", ");
     let expected = format!("compress-zlib has no variant \"gzip\"; there are: {known}");
@@ -130,26 +118,13 @@ fn levels_are_checked() {
                 prepare(&config).err()
             };
             let Some((levels, _)) = &variant.levels else {
-                assert_eq!(
-                    at(1),
-                    Some(Error::NoLevels {
-                        variant: variant.name
-                    })
-                );
+                assert_eq!(at(1), Some(Error::NoLevels { variant: variant.name }));
                 continue;
             };
             let (min, max) = (*levels.start(), *levels.end());
             assert_eq!((at(min), at(max)), (None, None));
-            for level in [min.checked_sub(1), Some(max + 1), Some(u32::MAX)]
-                .into_iter()
-                .flatten()
-            {
-                let expected = Error::Level {
-                    variant: variant.name,
-                    level,
-                    min,
-                    max,
-                };
+            for level in [min.checked_sub(1), Some(max + 1), Some(u32::MAX)].into_iter().flatten() {
+                let expected = Error::Level { variant: variant.name, level, min, max };
                 assert_eq!(at(level), Some(expected));
             }
         }
@@ -164,21 +139,13 @@ fn kernels_of_one_preparation_run_in_their_own_threads() {
             let prepared = prepare(&config).unwrap();
             let run = || {
                 let mut kernel = prepared.kernel().unwrap();
-                (0..20)
-                    .map(|_| kernel.run(&[b"one\nsome\none"], &mut [0; 200]))
-                    .collect::<Vec<_>>()
+                (0..20).map(|_| kernel.run(&[b"one\nsome\none"], &mut [0; 200])).collect::<Vec<_>>()
             };
             let results = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
-                threads
-                    .into_iter()
-                    .map(|thread| thread.join().unwrap())
-                    .collect::<Vec<_>>()
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
             });
-            let same = results
-                .iter()
-                .flatten()
-                .all(|result| *result == results[0][0]);
+            let same = results.iter().flatten().all(|result| *result == results[0][0]);
             assert!(same, "{operation} {}", variant.name);
         }
     }

@@ -155,11 +155,7 @@ impl ChunkSizer {
         if took < SPAN || chunks < self.span_chunks || bytes == 0 {
             return None;
         }
-        self.span = Span {
-            begun: now,
-            finished,
-            counts: true,
-        };
+        self.span = Span { begun: now, finished, counts: true };
         if !span.counts {
             return None;
         }
@@ -199,16 +195,9 @@ impl ChunkSizer {
     /// Goes to another length, if there is one that may be faster than `rate`.
     fn try_another(&mut self, rate: f64) -> Option<Resized> {
         while self.known < 2 {
-            let bytes = if self.longer {
-                2 * self.best
-            } else {
-                self.best / 2
-            };
+            let bytes = if self.longer { 2 * self.best } else { self.best / 2 };
             if (self.least..=self.most).contains(&bytes) {
-                self.state = SearchState::Trial {
-                    bytes,
-                    against: rate,
-                };
+                self.state = SearchState::Trial { bytes, against: rate };
                 self.span.counts = false;
                 return Some(Resized {
                     bytes,
@@ -309,10 +298,7 @@ mod tests {
         let mut sizer = ChunkSizer::new(1 << 16, 1 << 22, WINDOW);
         lengths(&mut sizer, world(1e-3, 1e9, 1 << 30), 60);
         assert_eq!(sizer.best, 1 << 22);
-        let mut sizer = ChunkSizer {
-            span: Span::default(),
-            ..sizer
-        };
+        let mut sizer = ChunkSizer { span: Span::default(), ..sizer };
         lengths(&mut sizer, world(0.0, 1e9, 1 << 17), 400);
         assert_eq!(sizer.best, 1 << 17);
     }

@@ -91,11 +91,7 @@ impl Default for Settings {
 impl Settings {
     fn bounded(self) -> Self {
         let part = |value: f64, default: f64| {
-            if value.is_finite() {
-                value.clamp(0.0, 1.0)
-            } else {
-                default
-            }
+            if value.is_finite() { value.clamp(0.0, 1.0) } else { default }
         };
         let default = Self::default();
         Self {
@@ -241,12 +237,7 @@ impl Controller {
         if let Some((probe, _, _)) = due {
             size_class.looked |= probe == Probe::DeviceShare;
             reason.verdict = Verdict::Probe(probe);
-            let probing = Probing {
-                size_class: index,
-                probe,
-                instead: in_use,
-                cost_s: 0.0,
-            };
+            let probing = Probing { size_class: index, probe, instead: in_use, cost_s: 0.0 };
             return self.decided(forecast.probe_fraction(probe), reason, Some(probing));
         }
         self.decided(forecast.fraction(in_use), reason, None)
@@ -301,11 +292,7 @@ impl Controller {
     fn decided(&mut self, fraction: f64, reason: Reason, probing: Option<Probing>) -> Decision {
         self.probing = probing;
         self.budget.decided(probing.is_some());
-        Decision {
-            fraction,
-            reason,
-            probe: probing.is_some(),
-        }
+        Decision { fraction, reason, probe: probing.is_some() }
     }
 }
 

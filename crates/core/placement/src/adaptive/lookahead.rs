@@ -50,9 +50,7 @@ mod tests {
         }
 
         fn end_s(&self) -> f64 {
-            self.taken
-                .front()
-                .map_or(f64::INFINITY, |bytes| bytes / self.rate)
+            self.taken.front().map_or(f64::INFINITY, |bytes| bytes / self.rate)
         }
 
         fn work(&mut self, time_s: f64) {
@@ -85,11 +83,7 @@ mod tests {
                     }
                 }
             }
-            let next = if targets[0].end_s() <= targets[1].end_s() {
-                0
-            } else {
-                1
-            };
+            let next = if targets[0].end_s() <= targets[1].end_s() { 0 } else { 1 };
             let step_s = targets[next].end_s();
             if step_s == f64::INFINITY {
                 assert!(queue.is_empty(), "nobody takes what is left");

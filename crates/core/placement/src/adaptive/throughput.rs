@@ -33,11 +33,7 @@ struct First {
 impl ThroughputEstimator {
     /// The target has something to do again.
     pub fn begin(&mut self, now: Instant) {
-        self.run = Some(Run {
-            begun: now,
-            first: None,
-            count: 0,
-        });
+        self.run = Some(Run { begun: now, first: None, count: 0 });
     }
 
     /// Records results of `sizes` bytes each, which came `since` the last ones or the beginning.

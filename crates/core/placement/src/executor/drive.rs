@@ -28,10 +28,7 @@ const LONGEST: Duration = Duration::from_secs(1 << 30);
 /// Returns `true` if `input` can be read without blocking: there are bytes, or it has ended.
 pub(crate) fn is_readable(input: BorrowedFd<'_>) -> Result<bool, Error> {
     let mut set = [PollFd::new(&input, PollFlags::IN)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     match rustix::event::poll(&mut set, Some(&at_once)) {
         Ok(count) => Ok(count > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
@@ -209,11 +206,7 @@ impl Executor {
                 Target::Cpu => depth,
                 Target::Device(_) => self.device_limit(target, depth),
             };
-            if self
-                .lanes
-                .get(target)
-                .is_none_or(|lane| lane.load() >= limit)
-            {
+            if self.lanes.get(target).is_none_or(|lane| lane.load() >= limit) {
                 return;
             }
             let next = self.in_flight.take(target);
@@ -261,9 +254,7 @@ impl Executor {
         let (states, waiting) = (self.lanes.states(), self.in_flight.shared_bytes());
         let (may_take, decisions) = self.scheduler.may_take(target, bytes, waiting, &states);
         if !decisions.is_empty() {
-            decisions
-                .into_iter()
-                .for_each(|decision| self.log.decision(decision));
+            decisions.into_iter().for_each(|decision| self.log.decision(decision));
             self.lanes.follow(&self.setup, self.scheduler.uses_device());
         }
         if !may_take {
@@ -341,11 +332,7 @@ impl Executor {
             if self.lanes.iter_from(place).all(|lane| lane.running() == 0) {
                 *since = match place {
                     0 => self.last_done,
-                    _ => self
-                        .lanes
-                        .iter_from(place)
-                        .filter_map(Lane::last_done)
-                        .max(),
+                    _ => self.lanes.iter_from(place).filter_map(Lane::last_done).max(),
                 };
             }
         }
@@ -428,13 +415,10 @@ impl Executor {
             std::thread::sleep(timeout);
             return Ok(());
         }
-        let mut set: Vec<_> = (descriptors.iter())
-            .map(|descriptor| PollFd::new(descriptor, PollFlags::IN))
-            .collect();
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs() as _,
-            tv_nsec: timeout.subsec_nanos() as _,
-        };
+        let mut set: Vec<_> =
+            (descriptors.iter()).map(|descriptor| PollFd::new(descriptor, PollFlags::IN)).collect();
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as _ };
         match rustix::event::poll(&mut set, Some(&timeout)) {
             // A signal is the caller's to look after.
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -41,10 +41,7 @@ impl Executor {
             (Err(_), _) => true,
         };
         if !is_credible {
-            self.misbehaved(
-                target,
-                "a result is not one of the operation, or lies elsewhere",
-            );
+            self.misbehaved(target, "a result is not one of the operation, or lies elsewhere");
             return false;
         }
         let has_fallback = target.is_device() && self.lanes.has_fallback();
@@ -111,13 +108,7 @@ impl Executor {
             return self.finish(target, completion, destination);
         }
         if let Some(source) = self.in_flight.begin_verifying(place, &completion.source) {
-            self.verifier.take(Answer {
-                target,
-                completion,
-                output,
-                destination,
-                source,
-            });
+            self.verifier.take(Answer { target, completion, output, destination, source });
         }
     }
 
@@ -256,11 +247,7 @@ impl Executor {
                 self.record_failure(device, EventKind::Failed, message);
             }
             JobError::DeadlineExceeded => {
-                let state = if came_back {
-                    "was not begun"
-                } else {
-                    "did not end"
-                };
+                let state = if came_back { "was not begun" } else { "did not end" };
                 let message = format!("a job on {} {state} in time", self.lanes.name(device));
                 self.pause(device, EventKind::Stalled, message, 1);
             }

@@ -19,10 +19,7 @@ fn share(cpu: Rig, device: &Arc<Rigged>, chunks: usize) -> (f64, Report) {
         cpu: Some(cpu.on(device.0.clock()).device() as _),
         devices: vec![DeviceSetup::new(Arc::clone(device) as _)],
         job_timeout: Duration::from_millis(200),
-        retry: Retry {
-            first: Duration::from_secs(60),
-            longest: Duration::from_secs(60),
-        },
+        retry: Retry { first: Duration::from_secs(60), longest: Duration::from_secs(60) },
         clock: device.0.clock().clone(),
         ..copying(Policy::Adaptive)
     };
@@ -61,11 +58,7 @@ fn a_device_of_no_use_gets_next_to_nothing() {
 fn targets_that_are_alike_share_the_work() {
     let device = Rig::paced(10e6).device();
     let (part, report) = share(Rig::paced(10e6), &device, 2000);
-    assert!(
-        (0.15..0.85).contains(&part),
-        "{part}: {:?}",
-        report.decisions
-    );
+    assert!((0.15..0.85).contains(&part), "{part}: {:?}", report.decisions);
 }
 
 #[test]
@@ -121,17 +114,8 @@ fn with_time(device: &Arc<Rigged>, chunks: usize, job_timeout: Duration) -> (Dur
 fn the_cpu_does_not_wait_for_a_device_that_falls_silent() {
     // At the first look, in the middle of a split, and when the device works alone.
     for (jobs, rate) in [(0, 20e6), (300, 20e6), (800, 500e6)] {
-        let rig = Rig::acting(move |nth| {
-            if nth < jobs {
-                None
-            } else {
-                Some(Fault::Silence)
-            }
-        });
-        let rig = Rig {
-            rate: Some(Box::new(move |_| rate)),
-            ..rig
-        };
+        let rig = Rig::acting(move |nth| if nth < jobs { None } else { Some(Fault::Silence) });
+        let rig = Rig { rate: Some(Box::new(move |_| rate)), ..rig };
         let (took, report) = with_patience(&rig.device(), 1500);
         assert!(took < Duration::from_secs(10), "{jobs}: {took:?}");
         assert_eq!(report.events[0].kind, EventKind::Stalled, "{report:?}");
@@ -154,10 +138,7 @@ fn what_a_silent_device_brings_late_is_nobodys_and_no_reason_to_open_it_again() 
     let (_, report) = with_patience(&device, 5000);
     let target = report.devices[0].clone();
     assert_eq!(report.events.len(), 1, "{:?}", report.events);
-    assert_eq!(
-        (target.failed, device.0.openings()),
-        (report.events[0].times, 1)
-    );
+    assert_eq!((target.failed, device.0.openings()), (report.events[0].times, 1));
     assert_eq!(inside.done().len() as u64, target.chunks + target.failed);
 }
 
@@ -176,31 +157,15 @@ fn what_goes_wrong_with_a_job_that_the_cpu_did_long_ago_is_still_told() {
                     act == Some(Fault::Failure) && nth.fetch_add(1, Ordering::Relaxed) == 300;
                 if slow { CHUNK as f64 / 0.25 } else { 100e6 }
             })),
-            ..Rig::acting(
-                move |nth| {
-                    if (300..305).contains(&nth) { act } else { None }
-                },
-            )
+            ..Rig::acting(move |nth| if (300..305).contains(&nth) { act } else { None })
         };
-        let limit = if act == Some(Fault::Failure) {
-            wrong * 100
-        } else {
-            wrong
-        };
+        let limit = if act == Some(Fault::Failure) { wrong * 100 } else { wrong };
         let device = rig.device();
         let (_, report) = with_time(&device, 2500, limit);
         let kinds: Vec<_> = report.events.iter().map(|event| event.kind).collect();
         assert_eq!(kinds[0], EventKind::Stalled, "{act:?}: {:?}", report.events);
         assert!(kinds[1..].contains(&kind), "{act:?}: {:?}", report.events);
-        assert!(
-            !kinds.contains(&EventKind::Misbehaved),
-            "{act:?}: {:?}",
-            report.events
-        );
-        assert_eq!(
-            report.quarantined > 0,
-            act != Some(Fault::Failure),
-            "{act:?}: {report:?}"
-        );
+        assert!(!kinds.contains(&EventKind::Misbehaved), "{act:?}: {:?}", report.events);
+        assert_eq!(report.quarantined > 0, act != Some(Fault::Failure), "{act:?}: {report:?}");
     }
 }

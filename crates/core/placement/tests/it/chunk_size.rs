@@ -49,9 +49,7 @@ impl World {
             ..common::copying(self.policy)
         })
         .unwrap();
-        let bytes: Vec<u8> = (0..BLOCK_BYTES as u32)
-            .map(|at| (at ^ (at >> 8)) as u8)
-            .collect();
+        let bytes: Vec<u8> = (0..BLOCK_BYTES as u32).map(|at| (at ^ (at >> 8)) as u8).collect();
         let block = foreign(&bytes);
         let (mut lengths, mut at, mut label) = (Vec::new(), 0, 0);
         let mut pushed: VecDeque<Range<usize>> = VecDeque::new();
@@ -59,14 +57,9 @@ impl World {
             while at < total && executor.has_capacity() {
                 let begin = at % BLOCK_BYTES;
                 // A block ends a chunk.
-                let len = executor
-                    .chunk_bytes()
-                    .min(BLOCK_BYTES - begin)
-                    .min(total - at);
+                let len = executor.chunk_bytes().min(BLOCK_BYTES - begin).min(total - at);
                 let slice: Slice = block.slice(begin..begin + len);
-                executor
-                    .push(Chunk::new(lengths.len() as u64, slice))
-                    .unwrap();
+                executor.push(Chunk::new(lengths.len() as u64, slice)).unwrap();
                 pushed.push_back(begin..begin + len);
                 lengths.push(len);
                 at += len;
@@ -104,25 +97,14 @@ fn a_card_with_a_price_a_job_gets_longer_chunks_and_wins() {
     const TOTAL: usize = 1 << 30;
     let free = card_with_a_price_a_job();
     let (lengths, report) = free.run(TOTAL);
-    let (last, rest) = lengths
-        .split_last_chunk::<100>()
-        .map(|(rest, last)| (last, rest))
-        .unwrap();
+    let (last, rest) = lengths.split_last_chunk::<100>().map(|(rest, last)| (last, rest)).unwrap();
     assert!(rest[0] == 8 * KIB && last.iter().filter(|len| **len == 256 * KIB).count() > 90);
-    let resized = report
-        .decisions
-        .iter()
-        .filter(|decided| decided.chunk_bytes.is_some());
-    let resized: Vec<_> = resized
-        .map(|decided| (decided.chunk_bytes.unwrap(), decided.probe))
-        .collect();
+    let resized = report.decisions.iter().filter(|decided| decided.chunk_bytes.is_some());
+    let resized: Vec<_> =
+        resized.map(|decided| (decided.chunk_bytes.unwrap(), decided.probe)).collect();
     assert_eq!(resized[0], (16 * KIB, true), "{resized:?}");
     assert!(resized.contains(&(256 * KIB, false)), "{resized:?}");
-    let fixed = World {
-        first: None,
-        most: 8 * KIB,
-        ..card_with_a_price_a_job()
-    };
+    let fixed = World { first: None, most: 8 * KIB, ..card_with_a_price_a_job() };
     let (_, short) = fixed.run(TOTAL / 8);
     assert!(
         short.elapsed_ns * 8 > 2 * report.elapsed_ns,
@@ -140,23 +122,12 @@ fn a_card_with_a_price_a_job_gets_longer_chunks_and_wins() {
 #[test]
 fn chunks_stay_as_they_are_where_nobody_asked_or_nobody_decides() {
     let world = card_with_a_price_a_job;
-    let fixed = World {
-        first: None,
-        ..world()
-    };
-    let split = World {
-        policy: Policy::split(50.0).unwrap(),
-        ..world()
-    };
+    let fixed = World { first: None, ..world() };
+    let split = World { policy: Policy::split(50.0).unwrap(), ..world() };
     for (world, bytes) in [(fixed, 256 * KIB), (split, 8 * KIB)] {
         let (lengths, report) = world.run(64 << 20);
         assert!(lengths.iter().all(|len| *len == bytes));
-        assert!(
-            report
-                .decisions
-                .iter()
-                .all(|decided| decided.chunk_bytes.is_none())
-        );
+        assert!(report.decisions.iter().all(|decided| decided.chunk_bytes.is_none()));
     }
 }
 
@@ -219,9 +190,6 @@ fn several_submitters_change_the_length_of_their_chunks_together() {
     let report = submitters.close();
     let done: u64 = report.targets().map(|target| target.source_bytes).sum();
     assert_eq!(done, total as u64);
-    let resized = report
-        .decisions
-        .iter()
-        .filter_map(|decided| decided.chunk_bytes);
+    let resized = report.decisions.iter().filter_map(|decided| decided.chunk_bytes);
     assert_eq!(resized.collect::<Vec<_>>()[0], 32 * KIB);
 }

@@ -22,10 +22,7 @@ pub(crate) fn cpu() -> Arc<dyn Device> {
 }
 
 pub(crate) fn cpu_threads(threads: usize) -> Arc<dyn Device> {
-    let options = CpuOptions {
-        threads,
-        cores: None,
-    };
+    let options = CpuOptions { threads, cores: None };
     Arc::new(CpuDevice::new(options).unwrap())
 }
 
@@ -76,10 +73,7 @@ pub(crate) fn run_on(executor: &mut Executor, chunks: &[Vec<u8>]) -> Vec<ChunkRe
             buffer.set_len(chunks[pushed].len());
             buffer.copy_from_slice(&chunks[pushed]);
             let label = pushed as u64;
-            let chunk = Chunk {
-                label,
-                ..buffer.into()
-            };
+            let chunk = Chunk { label, ..buffer.into() };
             executor.push(chunk).unwrap();
             pushed += 1;
         }
@@ -90,10 +84,7 @@ pub(crate) fn run_on(executor: &mut Executor, chunks: &[Vec<u8>]) -> Vec<ChunkRe
         assert!(begin.elapsed() < PATIENCE, "{:?}", executor.report());
     }
     assert_eq!(executor.in_flight(), 0);
-    assert!(
-        executor.pull().unwrap().is_none(),
-        "no piece without a chunk"
-    );
+    assert!(executor.pull().unwrap().is_none(), "no piece without a chunk");
     pieces
 }
 
@@ -102,9 +93,7 @@ pub(crate) fn assert_copied(pieces: &[ChunkResult], chunks: &[Vec<u8>]) {
     assert_eq!(pieces.len(), chunks.len());
     for ((piece, chunk), label) in pieces.iter().zip(chunks).zip(0..) {
         assert_eq!(piece.label, label);
-        let output = piece
-            .output()
-            .unwrap_or_else(|| panic!("{label}: {:?}", piece.result));
+        let output = piece.output().unwrap_or_else(|| panic!("{label}: {:?}", piece.result));
         assert!(output == chunk, "chunk {label} came out as something else");
         let source: Vec<u8> = piece.source.segments().concat_bytes();
         assert!(source == *chunk, "the source of chunk {label} is another's");
@@ -118,8 +107,6 @@ pub(crate) trait Concat {
 
 impl Concat for [Slice] {
     fn concat_bytes(&self) -> Vec<u8> {
-        self.iter()
-            .flat_map(|slice| slice.iter().copied())
-            .collect()
+        self.iter().flat_map(|slice| slice.iter().copied()).collect()
     }
 }

@@ -57,10 +57,7 @@ fn each(name: &str, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 fn outputs(pieces: &[ChunkResult]) -> Vec<Vec<u8>> {
-    pieces
-        .iter()
-        .map(|piece| piece.output().unwrap().to_vec())
-        .collect()
+    pieces.iter().map(|piece| piece.output().unwrap().to_vec()).collect()
 }
 
 /// Asserts that no chunk failed. On a busy machine the thread that stands for a card may not run for a while.
@@ -73,17 +70,10 @@ fn assert_undisturbed(report: &Report) {
 fn what_both_targets_compress_is_one_stream() {
     let plain = text(40);
     for mode in [Mode::Functional, Mode::Paced, Mode::Replay] {
-        for policy in [
-            Policy::Device,
-            Policy::split(50.0).unwrap(),
-            Policy::Adaptive,
-        ] {
+        for policy in [Policy::Device, Policy::split(50.0).unwrap(), Policy::Adaptive] {
             let setup = setup(policy, card("bf2", mode), "compress-deflate");
             let (pieces, report) = run(setup, &plain);
-            assert!(
-                each("decompress-deflate", &outputs(&pieces)) == plain,
-                "{mode:?} {policy}"
-            );
+            assert!(each("decompress-deflate", &outputs(&pieces)) == plain, "{mode:?} {policy}");
             assert_undisturbed(&report);
             assert_eq!(report.bounce_copies, 0);
             for piece in &pieces {
@@ -115,20 +105,14 @@ fn what_was_compressed_is_restored_by_both_targets() {
 
 #[test]
 fn each_target_is_on_its_own_ledger() {
-    let setup = setup(
-        Policy::split(50.0).unwrap(),
-        card("bf2", Mode::Functional),
-        "compress-deflate",
-    );
+    let setup =
+        setup(Policy::split(50.0).unwrap(), card("bf2", Mode::Functional), "compress-deflate");
     let (_, report) = run(setup, &text(40));
     let (cpu, device) = (report.cpu.unwrap(), report.devices[0].clone());
     assert!(cpu.cpu_time.host_ns > 0 && cpu.cpu_time.emulator_ns == 0);
     assert!(device.cpu_time.emulator_ns > 0 && device.cpu_time.host_ns == 0);
     assert_eq!((cpu.chunks, device.chunks), (20, 20));
-    assert_eq!(
-        (cpu.source_bytes, device.source_bytes),
-        (20 * CHUNK as u64, 20 * CHUNK as u64)
-    );
+    assert_eq!((cpu.source_bytes, device.source_bytes), (20 * CHUNK as u64, 20 * CHUNK as u64));
     assert!(cpu.busy_ns > 0 && device.busy_ns > 0 && cpu.engine_ns > 0);
     assert!(report.elapsed_ns >= cpu.busy_ns.max(device.busy_ns));
 }
@@ -141,22 +125,14 @@ fn a_card_that_only_decompresses_is_no_target_for_compression() {
     let plain = text(10);
     let (pieces, report) = run(setup(Policy::Adaptive, bf3(), "compress-deflate"), &plain);
     assert!(each("decompress-deflate", &outputs(&pieces)) == plain);
-    assert!(
-        report.events[0]
-            .message
-            .contains("everything runs on the cpu")
-    );
+    assert!(report.events[0].message.contains("everything runs on the cpu"));
 }
 
 #[test]
 fn reconfiguration_takes_the_time_that_the_card_takes() {
     let device = card("bf2", Mode::Paced);
-    let mut executor = Executor::open(setup(
-        Policy::split(50.0).unwrap(),
-        device,
-        "compress-deflate",
-    ))
-    .unwrap();
+    let mut executor =
+        Executor::open(setup(Policy::split(50.0).unwrap(), device, "compress-deflate")).unwrap();
     let plain = text(10);
     for _ in 0..2 {
         executor.reconfigure().unwrap();
@@ -169,10 +145,7 @@ fn reconfiguration_takes_the_time_that_the_card_takes() {
     let operation = "compress-deflate".parse().unwrap();
     let bf2 = profile("bf2").unwrap();
     let typical = bf2.context_end(operation).unwrap().interval().typ;
-    assert!(
-        device.lifecycle.end_ns.unwrap() as f64 >= 2.0 * typical,
-        "{device:?}"
-    );
+    assert!(device.lifecycle.end_ns.unwrap() as f64 >= 2.0 * typical, "{device:?}");
 }
 
 #[test]

@@ -15,10 +15,7 @@ use overside_placement::{
 };
 use proptest::prelude::*;
 
-const SOON: Retry = Retry {
-    first: Duration::from_millis(2),
-    longest: Duration::from_millis(20),
-};
+const SOON: Retry = Retry { first: Duration::from_millis(2), longest: Duration::from_millis(20) };
 
 /// The device and a CPU on its clock.
 fn setup(policy: Policy, device: &Arc<Rigged>) -> Setup {
@@ -52,10 +49,7 @@ fn kinds(report: &Report) -> Vec<EventKind> {
 fn jobs_that_fail_now_and_then_are_run_again_on_the_cpu() {
     let device = Rig::acting(|nth| (nth % 10 == 9).then_some(Fault::Failure)).device();
     let report = survives(Policy::Device, &device, 100);
-    assert_eq!(
-        (report.cpu.unwrap().chunks, report.devices[0].chunks),
-        (10, 90)
-    );
+    assert_eq!((report.cpu.unwrap().chunks, report.devices[0].chunks), (10, 90));
     let event = &report.events[0];
     assert_eq!((event.kind, event.times), (EventKind::Failed, 10));
     assert!(
@@ -88,11 +82,7 @@ fn a_device_that_fails_again_and_again_rests_and_is_tried_again() {
 fn a_stalled_job_leaves_its_destination_in_quarantine_and_nobody_sees_it() {
     let device = Rig::acting(|nth| (nth == 7).then_some(Fault::Stall)).device();
     let report = survives(Policy::Device, &device, 60);
-    assert!(
-        kinds(&report).contains(&EventKind::Stalled),
-        "{:?}",
-        report.events
-    );
+    assert!(kinds(&report).contains(&EventKind::Stalled), "{:?}", report.events);
     assert_eq!(report.quarantined, 1);
 }
 
@@ -101,10 +91,7 @@ fn a_device_whose_places_are_all_in_quarantine_holds_nothing_up() {
     for depth in [1, 2, 3] {
         let device = Rig::acting(|nth| (nth < 3).then_some(Fault::Stall)).device();
         let narrow = Setup {
-            devices: vec![DeviceSetup {
-                depth,
-                ..DeviceSetup::new(Arc::clone(&device) as _)
-            }],
+            devices: vec![DeviceSetup { depth, ..DeviceSetup::new(Arc::clone(&device) as _) }],
             ..setup(Policy::split(90.0).unwrap(), &device)
         };
         let chunks = stream(&[700; 60]);
@@ -138,11 +125,7 @@ fn a_device_that_vanishes_in_the_middle_is_opened_again() {
 
 #[test]
 fn a_device_that_is_wrong_about_its_jobs_is_dropped() {
-    for act in [
-        Some(Fault::Duplicate),
-        Some(Fault::UnknownTag),
-        Some(Fault::BeyondDestination),
-    ] {
+    for act in [Some(Fault::Duplicate), Some(Fault::UnknownTag), Some(Fault::BeyondDestination)] {
         let device = Rig::acting(move |nth| if nth == 9 { act } else { None }).device();
         let report = survives(Policy::Device, &device, 60);
         assert_eq!(kinds(&report)[0], EventKind::Misbehaved, "{act:?}");
@@ -160,16 +143,10 @@ fn what_is_called_corrupt_is_seen_by_the_cpu_too() {
 fn corrupt_input_is_a_result_and_no_fault_of_the_device() {
     let device = Rig::default().device();
     let inflate = OperationConfig::new("decompress-deflate".parse::<Operation>().unwrap());
-    let setup = Setup {
-        operation: inflate,
-        ..setup(Policy::Device, &device)
-    };
+    let setup = Setup { operation: inflate, ..setup(Policy::Device, &device) };
     let (pieces, report) = run(setup, &vec![vec![0xFF; 100]; 5]);
     for piece in &pieces {
-        assert!(
-            matches!(piece.result, Err(JobError::Corrupt(_))),
-            "{piece:?}"
-        );
+        assert!(matches!(piece.result, Err(JobError::Corrupt(_))), "{piece:?}");
         assert_eq!((piece.target, piece.attempts), (Target::Cpu, 2));
         assert!(piece.output().is_none());
     }
@@ -209,10 +186,7 @@ fn a_device_that_cannot_be_opened_again_is_tried_with_pauses() {
 #[test]
 fn a_device_that_goes_on_losing_memory_is_given_up() {
     let device = Rig::acting(|_| Some(Fault::Silence)).device();
-    let quick = Setup {
-        job_timeout: Duration::from_millis(1),
-        ..setup(Policy::Device, &device)
-    };
+    let quick = Setup { job_timeout: Duration::from_millis(1), ..setup(Policy::Device, &device) };
     let mut executor = Executor::open(quick).unwrap();
     let chunks = stream(&[700; 10]);
     let mut rounds = 0;
@@ -234,16 +208,10 @@ fn without_a_cpu_the_error_is_the_result() {
         (Some(Fault::Failure), JobError::Failed("as injected".into())),
         (Some(Fault::Stall), JobError::DeadlineExceeded),
         (Some(Fault::Silence), JobError::DeadlineExceeded),
-        (
-            Some(Fault::FalseCorruption),
-            JobError::Corrupt("as injected".into()),
-        ),
+        (Some(Fault::FalseCorruption), JobError::Corrupt("as injected".into())),
     ] {
         let device = Rig::acting(move |nth| if nth == 4 { act } else { None }).device();
-        let alone = Setup {
-            cpu: None,
-            ..setup(Policy::Device, &device)
-        };
+        let alone = Setup { cpu: None, ..setup(Policy::Device, &device) };
         let chunks = stream(&[700; 30]);
         let (pieces, _) = run(alone, &chunks);
         assert_eq!(pieces[4].result, Err(expected), "{act:?}");
@@ -259,10 +227,7 @@ fn without_a_cpu_a_device_that_is_gone_ends_its_chunks_and_nothing_hangs() {
         ..Rig::acting(|nth| (nth == 4).then_some(Fault::Loss))
     };
     let device = rig.device();
-    let alone = Setup {
-        cpu: None,
-        ..setup(Policy::Device, &device)
-    };
+    let alone = Setup { cpu: None, ..setup(Policy::Device, &device) };
     let (pieces, _) = run(alone, &stream(&[700; 100]));
     assert!(pieces[50..].iter().all(|piece| piece.result.is_err()));
 }
@@ -278,53 +243,23 @@ fn a_device_without_the_operation_is_an_error_unless_the_placement_is_adaptive()
     };
     for policy in [Policy::Device, Policy::split(1.0).unwrap()] {
         let error = Executor::open(hashing(policy)).err().unwrap();
-        let unsupported = OpenError::Unsupported {
-            device: "rigged".into(),
-            operation,
-        };
+        let unsupported = OpenError::Unsupported { device: "rigged".into(), operation };
         assert_eq!(error, Error::Open(unsupported));
     }
     let (pieces, report) = run(hashing(Policy::Adaptive), &stream(&[700; 10]));
-    assert!(
-        pieces
-            .iter()
-            .all(|piece| piece.output().is_some_and(|digest| digest.len() == 32))
-    );
+    assert!(pieces.iter().all(|piece| piece.output().is_some_and(|digest| digest.len() == 32)));
     assert_eq!(kinds(&report), [EventKind::Unsupported]);
 }
 
 #[test]
 fn a_policy_needs_its_targets() {
-    let none = Setup {
-        cpu: None,
-        ..copying(Policy::Cpu)
-    };
+    let none = Setup { cpu: None, ..copying(Policy::Cpu) };
     let error = Executor::open(none.clone()).err().unwrap();
-    assert_eq!(
-        error,
-        Error::NoTarget {
-            policy: Policy::Cpu,
-            target: Target::Cpu
-        }
-    );
-    for policy in [
-        Policy::Device,
-        Policy::split(50.0).unwrap(),
-        Policy::Adaptive,
-    ] {
-        let setup = Setup {
-            policy,
-            cpu: Some(cpu()),
-            ..none.clone()
-        };
+    assert_eq!(error, Error::NoTarget { policy: Policy::Cpu, target: Target::Cpu });
+    for policy in [Policy::Device, Policy::split(50.0).unwrap(), Policy::Adaptive] {
+        let setup = Setup { policy, cpu: Some(cpu()), ..none.clone() };
         let error = Executor::open(setup).err().unwrap();
-        assert_eq!(
-            error,
-            Error::NoTarget {
-                policy,
-                target: Target::Device(0)
-            }
-        );
+        assert_eq!(error, Error::NoTarget { policy, target: Target::Device(0) });
     }
     let with = |count| Setup {
         devices: vec![DeviceSetup::new(Rig::default().device()); count],
@@ -332,33 +267,17 @@ fn a_policy_needs_its_targets() {
         cpu: Some(cpu()),
         ..none.clone()
     };
-    let refused = |count| {
-        Executor::open(with(count))
-            .err()
-            .map(|error| error.to_string())
-    };
+    let refused = |count| Executor::open(with(count)).err().map(|error| error.to_string());
     let said = refused(1).unwrap();
-    assert!(
-        said.contains("split:40+20") && said.contains("1 devices"),
-        "{said}"
-    );
+    assert!(said.contains("split:40+20") && said.contains("1 devices"), "{said}");
     assert_eq!(refused(2), None);
-    assert!(matches!(
-        Executor::open(with(5)),
-        Err(Error::TooManyDevices(5))
-    ));
+    assert!(matches!(Executor::open(with(5)), Err(Error::TooManyDevices(5))));
 }
 
 #[test]
 fn a_device_that_has_no_place_for_anything_is_found_out() {
     for policy in [Policy::Device, Policy::split(50.0).unwrap()] {
-        let rig = Rig::acting(|nth| {
-            if nth < 9 {
-                None
-            } else {
-                Some(Fault::BackPressure)
-            }
-        });
+        let rig = Rig::acting(|nth| if nth < 9 { None } else { Some(Fault::BackPressure) });
         let report = survives(policy, &rig.device(), 60);
         assert_eq!(kinds(&report)[0], EventKind::Stalled, "{:?}", report.events);
         assert_eq!(report.quarantined, 0);
@@ -367,15 +286,8 @@ fn a_device_that_has_no_place_for_anything_is_found_out() {
 
 #[test]
 fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
-    for (depth, window, time) in [
-        (0, Some(0), Duration::ZERO),
-        (usize::MAX, None, Duration::MAX),
-    ] {
-        for policy in [
-            Policy::Device,
-            Policy::split(50.0).unwrap(),
-            Policy::Adaptive,
-        ] {
+    for (depth, window, time) in [(0, Some(0), Duration::ZERO), (usize::MAX, None, Duration::MAX)] {
+        for policy in [Policy::Device, Policy::split(50.0).unwrap(), Policy::Adaptive] {
             let rig = Rig {
                 memory: MemoryKind::Registered,
                 ..Rig::acting(|nth| (nth == 3).then_some(Fault::Loss))
@@ -383,16 +295,10 @@ fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
             let rig = rig.on(&Clock::default());
             let extreme = Setup {
                 cpu_depth: depth,
-                devices: vec![DeviceSetup {
-                    depth,
-                    ..DeviceSetup::new(rig.device())
-                }],
+                devices: vec![DeviceSetup { depth, ..DeviceSetup::new(rig.device()) }],
                 window,
                 job_timeout: time,
-                retry: Retry {
-                    first: time,
-                    longest: time,
-                },
+                retry: Retry { first: time, longest: time },
                 ..copying(policy)
             };
             let chunks = stream(&[700; 60]);
@@ -404,11 +310,7 @@ fn settings_without_measure_are_taken_for_the_nearest_that_can_be() {
 
 #[test]
 fn buffers_of_no_length_hold_empty_chunks_and_those_beyond_all_memory_are_an_error() {
-    for policy in [
-        Policy::Device,
-        Policy::split(50.0).unwrap(),
-        Policy::Adaptive,
-    ] {
+    for policy in [Policy::Device, Policy::split(50.0).unwrap(), Policy::Adaptive] {
         let device = Rig::default().device();
         let sized = |bytes| Setup {
             source_bytes: bytes,

@@ -16,11 +16,7 @@ use overside_placement::{
 };
 
 fn picky(max_segments: usize) -> Rig {
-    Rig {
-        memory: MemoryKind::Registered,
-        max_segments,
-        ..Rig::default()
-    }
+    Rig { memory: MemoryKind::Registered, max_segments, ..Rig::default() }
 }
 
 /// Pushes sources that exist already.
@@ -73,20 +69,11 @@ fn memory_that_the_device_does_not_reach_is_copied_and_counted() {
 
 #[test]
 fn memory_that_only_the_device_can_address_is_filled_and_read_through_the_device() {
-    let alone = Setup {
-        cpu: None,
-        ..copying(Policy::Device)
-    };
-    let setups = [
-        copying(Policy::split(50.0).unwrap()),
-        copying(Policy::Adaptive),
-        alone,
-    ];
+    let alone = Setup { cpu: None, ..copying(Policy::Device) };
+    let setups = [copying(Policy::split(50.0).unwrap()), copying(Policy::Adaptive), alone];
     for setup in setups {
         let setup = Setup {
-            devices: vec![DeviceSetup::new(DeviceMemory::around(
-                Rig::default().device(),
-            ))],
+            devices: vec![DeviceSetup::new(DeviceMemory::around(Rig::default().device()))],
             ..setup
         };
         let chunks = stream(&[900; 50]);
@@ -99,10 +86,8 @@ fn memory_that_only_the_device_can_address_is_filled_and_read_through_the_device
 
 #[test]
 fn the_callers_memory_can_be_registered_instead() {
-    let setup = Setup {
-        devices: vec![DeviceSetup::new(picky(1).device())],
-        ..copying(Policy::Device)
-    };
+    let setup =
+        Setup { devices: vec![DeviceSetup::new(picky(1).device())], ..copying(Policy::Device) };
     let mut executor = Executor::open(setup).unwrap();
     let chunks = stream(&[900; 50]);
     let sources = (chunks.iter())
@@ -128,10 +113,7 @@ fn one_devices_memory_is_copied_for_another() {
 
 #[test]
 fn adaptive_buffers_are_of_the_devices_memory_from_when_the_device_is_in_use() {
-    let device = Rig {
-        rate: Rig::paced(160e6).rate,
-        ..picky(1)
-    };
+    let device = Rig { rate: Rig::paced(160e6).rate, ..picky(1) };
     let setup = Setup {
         clock: device.clock.clone(),
         cpu: Some(Rig::paced(8e6).on(&device.clock).device()),
@@ -169,9 +151,8 @@ fn chains_longer_than_a_target_takes_are_gathered() {
         let mut executor = Executor::open(setup).unwrap();
         let chunks = stream(&[900; 20]);
         let parts = |chunk: &Vec<u8>| {
-            let parts = chunk
-                .chunks(300)
-                .map(|part| executor.register(ExternalBytes::new(part.to_vec())));
+            let parts =
+                chunk.chunks(300).map(|part| executor.register(ExternalBytes::new(part.to_vec())));
             Source::Chain(parts.collect())
         };
         let sources = chunks.iter().map(parts).collect();
@@ -190,21 +171,13 @@ fn buffers_go_round() {
         sources.insert(buffer.as_ptr() as usize);
         buffer.set_len(100);
         buffer.fill(label as u8);
-        executor
-            .push(Chunk {
-                label,
-                ..buffer.into()
-            })
-            .unwrap();
+        executor.push(Chunk { label, ..buffer.into() }).unwrap();
         executor.wait(Duration::from_secs(10)).unwrap();
         let piece = executor.pull().unwrap().unwrap();
         assert_eq!(piece.output().unwrap(), [label as u8; 100]);
         destinations.insert(piece.destination.as_ptr() as usize);
     }
-    assert!(
-        sources.len() <= 4 && destinations.len() <= 4,
-        "{sources:?} {destinations:?}"
-    );
+    assert!(sources.len() <= 4 && destinations.len() <= 4, "{sources:?} {destinations:?}");
 }
 
 #[test]
@@ -213,9 +186,7 @@ fn pieces_can_be_kept_sent_away_and_outlive_the_executor() {
     let (pieces, _) = run(copying(Policy::Cpu), &chunks);
     std::thread::spawn(move || {
         assert_copied(&pieces, &chunks);
-        let shared = pieces
-            .into_iter()
-            .map(|piece| piece.destination.share().unwrap());
+        let shared = pieces.into_iter().map(|piece| piece.destination.share().unwrap());
         for (slice, chunk) in shared.zip(chunks) {
             assert_eq!(slice[..900], chunk);
         }
@@ -226,10 +197,7 @@ fn pieces_can_be_kept_sent_away_and_outlive_the_executor() {
 
 #[test]
 fn there_is_room_for_a_window_and_not_for_more() {
-    let setup = Setup {
-        window: Some(5),
-        ..copying(Policy::Cpu)
-    };
+    let setup = Setup { window: Some(5), ..copying(Policy::Cpu) };
     let mut executor = Executor::open(setup).unwrap();
     for label in 0..5 {
         assert!(executor.has_capacity());
@@ -245,28 +213,15 @@ fn there_is_room_for_a_window_and_not_for_more() {
 
 #[test]
 fn chunks_that_are_too_long_for_the_device_run_on_the_cpu_and_are_told() {
-    let device = Rig {
-        max_source_bytes: 1000,
-        ..Rig::default()
-    }
-    .device();
-    let lengths: Vec<usize> = (0..40)
-        .map(|at| if at % 4 == 0 { 2000 } else { 1000 })
-        .collect();
+    let device = Rig { max_source_bytes: 1000, ..Rig::default() }.device();
+    let lengths: Vec<usize> = (0..40).map(|at| if at % 4 == 0 { 2000 } else { 1000 }).collect();
     let chunks = stream(&lengths);
     for policy in [Policy::Device, Policy::Adaptive] {
-        let setup = Setup {
-            devices: vec![DeviceSetup::new(Arc::clone(&device) as _)],
-            ..copying(policy)
-        };
+        let setup =
+            Setup { devices: vec![DeviceSetup::new(Arc::clone(&device) as _)], ..copying(policy) };
         let (pieces, report) = run(setup, &chunks);
         assert_copied(&pieces, &chunks);
-        assert!(
-            pieces
-                .iter()
-                .step_by(4)
-                .all(|piece| piece.target == Target::Cpu)
-        );
+        assert!(pieces.iter().step_by(4).all(|piece| piece.target == Target::Cpu));
         // An adaptive one may also call a device silent that a busy machine kept from its turn.
         let mut events = report.events.iter();
         let event = events.find(|event| event.kind == EventKind::TooLong);
@@ -275,10 +230,7 @@ fn chunks_that_are_too_long_for_the_device_run_on_the_cpu_and_are_told() {
     let copy = Operation::Copy;
     assert_eq!(chunk_bytes(&*device, copy, 1 << 20), Some(1000));
     assert_eq!(chunk_bytes(&*device, copy, 10), Some(10));
-    assert_eq!(
-        chunk_bytes(&*device, "hash-sha256".parse().unwrap(), 10),
-        None
-    );
+    assert_eq!(chunk_bytes(&*device, "hash-sha256".parse().unwrap(), 10), None);
 }
 
 #[test]
@@ -303,27 +255,17 @@ fn no_result_is_longer_than_the_chunk_allows() {
             return piece;
         }
     };
-    assert_eq!(
-        next().result,
-        Err(JobError::OutputTooSmall { capacity: 99 })
-    );
+    assert_eq!(next().result, Err(JobError::OutputTooSmall { capacity: 99 }));
     assert_eq!(next().output().unwrap(), [7; 100]);
 }
 
 #[test]
 fn what_does_not_get_smaller_is_handed_back_to_be_stored() {
     let compress = OperationConfig::new("compress-deflate".parse::<Operation>().unwrap());
-    let setup = Setup {
-        operation: compress,
-        cpu: Some(cpu()),
-        ..copying(Policy::Cpu)
-    };
+    let setup = Setup { operation: compress, cpu: Some(cpu()), ..copying(Policy::Cpu) };
     let noise = Random::new(1).bytes(500);
     let (pieces, _) = run(setup, &[noise.clone(), vec![0; 500]]);
-    assert_eq!(
-        pieces[0].result,
-        Ok(overside_device::Outcome::Incompressible)
-    );
+    assert_eq!(pieces[0].result, Ok(overside_device::Outcome::Incompressible));
     assert_eq!(pieces[0].source.segments()[0][..], noise);
     assert!(pieces[0].output().is_none() && pieces[1].output().unwrap().len() < 50);
 }

@@ -10,10 +10,7 @@ fn placements_are_written_and_read_alike() {
         ("split:0", Policy::split(0.0).unwrap()),
         ("split:37.5", Policy::split(37.5).unwrap()),
         ("split:100", Policy::split(100.0).unwrap()),
-        (
-            "split:90+10",
-            Policy::Split(Shares::new(&[90.0, 10.0]).unwrap()),
-        ),
+        ("split:90+10", Policy::Split(Shares::new(&[90.0, 10.0]).unwrap())),
         ("adaptive", Policy::Adaptive),
     ];
     for (text, policy) in all {

@@ -22,10 +22,7 @@ fn setup(policy: Policy, cpu: Rig, devices: &[&Arc<Rigged>]) -> Setup {
         devices: devices.iter().map(device).collect(),
         clock: clock.clone(),
         job_timeout: Duration::from_millis(200),
-        retry: Retry {
-            first: Duration::from_secs(60),
-            longest: Duration::from_secs(60),
-        },
+        retry: Retry { first: Duration::from_secs(60), longest: Duration::from_secs(60) },
         ..copying(policy)
     }
 }
@@ -42,10 +39,7 @@ fn parts(setup: Setup, count: usize) -> (Vec<f64>, Vec<ChunkResult>, Report) {
     };
     let parts: Vec<f64> = (0..targets).map(part).collect();
     let told: Vec<u64> = report.targets().map(|target| target.chunks).collect();
-    let counted: Vec<u64> = parts
-        .iter()
-        .map(|part| (part * count as f64).round() as u64)
-        .collect();
+    let counted: Vec<u64> = parts.iter().map(|part| (part * count as f64).round() as u64).collect();
     assert_eq!(told, counted);
     (parts, pieces, report)
 }
@@ -59,30 +53,19 @@ fn two(one: Rig, other: Rig) -> [Arc<Rigged>; 2] {
 
 #[test]
 fn shares_are_kept_all_along_the_stream() {
-    for (written, shares) in [
-        ("split:30+20", [50, 30, 20]),
-        ("split:90+10", [0, 90, 10]),
-        ("split:0+40", [60, 0, 40]),
-    ] {
+    for (written, shares) in
+        [("split:30+20", [50, 30, 20]), ("split:90+10", [0, 90, 10]), ("split:0+40", [60, 0, 40])]
+    {
         let devices = two(Rig::default(), Rig::default());
-        let setup = setup(
-            written.parse().unwrap(),
-            Rig::default(),
-            &[&devices[0], &devices[1]],
-        );
+        let setup = setup(written.parse().unwrap(), Rig::default(), &[&devices[0], &devices[1]]);
         let (_, pieces, report) = parts(setup, 200);
         assert_eq!(report.events, []);
         for end in (10..=200).step_by(10) {
             for (index, share) in shares.iter().enumerate() {
-                let have = pieces[..end]
-                    .iter()
-                    .filter(|piece| piece.target.index() == index)
-                    .count();
+                let have =
+                    pieces[..end].iter().filter(|piece| piece.target.index() == index).count();
                 let wanted = share * end / 100;
-                assert!(
-                    have.abs_diff(wanted) <= 1,
-                    "{written} {index}: {have} of {wanted}"
-                );
+                assert!(have.abs_diff(wanted) <= 1, "{written} {index}: {have} of {wanted}");
             }
         }
     }
@@ -102,11 +85,8 @@ fn adaptive_gives_each_target_its_part() {
         assert!(of(&fast) > 0.3, "{parts:?} {:#?}", report.decisions);
         assert!(of(&slow) > 0.04, "{parts:?} {:#?}", report.decisions);
         assert!(of(&fast) > of(&slow), "{parts:?}");
-        let between: Vec<Target> = report
-            .decisions
-            .iter()
-            .map(|decision| decision.target)
-            .collect();
+        let between: Vec<Target> =
+            report.decisions.iter().map(|decision| decision.target).collect();
         assert!(between.contains(&Target::Cpu) && between.contains(&Target::Device(0)));
     }
 }
@@ -129,17 +109,10 @@ fn one_that_fails_leaves_the_others_at_work() {
             let setup = setup(policy.parse().unwrap(), Rig::paced(20e6), &devices);
             let (parts, _, report) = parts(setup, 3000);
             for event in &report.events {
-                assert_eq!(
-                    (event.kind, event.target),
-                    (EventKind::Lost, Target::Device(place))
-                );
+                assert_eq!((event.kind, event.target), (EventKind::Lost, Target::Device(place)));
             }
             assert!(parts[1 + place] < 0.05, "{policy}: {parts:?}");
-            assert!(
-                parts[2 - place] > 0.25,
-                "{policy}: {parts:?} {:#?}",
-                report.decisions
-            );
+            assert!(parts[2 - place] > 0.25, "{policy}: {parts:?} {:#?}", report.decisions);
         }
     }
 }

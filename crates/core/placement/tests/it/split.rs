@@ -51,14 +51,8 @@ fn each_policy_uses_the_targets_that_it_names() {
     };
     assert_eq!(share(Policy::Cpu), 0);
     assert_eq!(share(Policy::Device), 40);
-    for (percent, chunks) in [
-        (0.0, 0),
-        (10.0, 4),
-        (25.0, 10),
-        (50.0, 20),
-        (99.0, 40),
-        (100.0, 40),
-    ] {
+    for (percent, chunks) in [(0.0, 0), (10.0, 4), (25.0, 10), (50.0, 20), (99.0, 40), (100.0, 40)]
+    {
         assert_eq!(share(Policy::split(percent).unwrap()), chunks, "{percent}");
     }
 }
@@ -66,13 +60,7 @@ fn each_policy_uses_the_targets_that_it_names() {
 #[test]
 fn a_split_depends_on_lengths_alone() {
     let lengths: Vec<usize> = (0..200).map(|at| (at * 7919) % 5000).collect();
-    let once = two(
-        Policy::split(37.5).unwrap(),
-        Rig::default(),
-        Rig::default(),
-        &lengths,
-    )
-    .0;
+    let once = two(Policy::split(37.5).unwrap(), Rig::default(), Rig::default(), &lengths).0;
     let slow = Rig::paced(5e7);
     let shuffled = Rig::acting(|nth| (nth % 3 == 0).then_some(Fault::Reordering));
     let again = two(Policy::split(37.5).unwrap(), slow, shuffled, &lengths).0;

@@ -25,11 +25,7 @@ fn rigged(
 ) -> Arc<dyn Device> {
     match memory {
         MemoryKind::Device => DeviceMemory::around(Rig::acting(act).device()),
-        _ => Rig {
-            memory,
-            ..Rig::acting(act)
-        }
-        .device(),
+        _ => Rig { memory, ..Rig::acting(act) }.device(),
     }
 }
 
@@ -121,10 +117,8 @@ fn a_lie_about_any_operation_is_found_out_and_the_device_not_used_again() {
                 _ => {
                     *found += 1;
                     assert!(verification.wrong > 0, "{operation} {lie:?}");
-                    let by_cpu = pieces
-                        .iter()
-                        .rev()
-                        .take_while(|piece| piece.target == Target::Cpu);
+                    let by_cpu =
+                        pieces.iter().rev().take_while(|piece| piece.target == Target::Cpu);
                     assert!(by_cpu.count() > 10, "{operation} {lie:?}: it is used again");
                 }
             }
@@ -140,18 +134,11 @@ fn a_lie_about_any_operation_is_found_out_and_the_device_not_used_again() {
 #[test]
 fn what_is_called_impossible_is_done_by_the_cpu() {
     let names = ["match-bitmap", "decompress-deflate", "hash-xxh3", "copy"];
-    for name in names
-        .into_iter()
-        .chain(["encrypt-aes-256-gcm", "decrypt-aes-128-gcm"])
-    {
+    for name in names.into_iter().chain(["encrypt-aes-256-gcm", "decrypt-aes-128-gcm"]) {
         let config = configured(name.parse().unwrap());
         let sources = sources(config.operation);
         for lie in [Fault::FalseIncompressible, Fault::FalseTooSmall] {
-            for policy in [
-                Policy::Device,
-                Policy::split(60.0).unwrap(),
-                Policy::Adaptive,
-            ] {
+            for policy in [Policy::Device, Policy::split(60.0).unwrap(), Policy::Adaptive] {
                 let device = liar(lie, MemoryKind::Any);
                 let (pieces, _) = run(setup(&config, policy, &device), &sources);
                 assert_right(&config, &pieces, &sources);
@@ -165,11 +152,7 @@ fn a_lie_is_found_out_under_every_placement_and_in_any_memory() {
     let config = configured("compress-deflate".parse().unwrap());
     let sources = sources(config.operation);
     for memory in [MemoryKind::Any, MemoryKind::Registered, MemoryKind::Device] {
-        for policy in [
-            Policy::Device,
-            Policy::split(60.0).unwrap(),
-            Policy::Adaptive,
-        ] {
+        for policy in [Policy::Device, Policy::split(60.0).unwrap(), Policy::Adaptive] {
             for lie in LIES {
                 let device = liar(lie, memory);
                 let (pieces, report) = run(setup(&config, policy, &device), &sources);
@@ -235,10 +218,7 @@ fn a_sample_finds_out_who_lies_often() {
     let sources: Vec<_> = (0..10).flat_map(|_| sources(config.operation)).collect();
     let sampled = |act: fn(u64) -> Option<Fault>| {
         let device = rigged(MemoryKind::Any, act);
-        Setup {
-            verify: Verify::Sampled,
-            ..setup(&config, Policy::Device, &device)
-        }
+        Setup { verify: Verify::Sampled, ..setup(&config, Policy::Device, &device) }
     };
     let (pieces, report) = run(sampled(|_| None), &sources);
     assert_right(&config, &pieces, &sources);
@@ -284,35 +264,16 @@ fn verifying_needs_a_cpu() {
         ..copying(Policy::Device)
     };
     let error = Executor::open(alone).err().unwrap();
-    assert!(
-        matches!(
-            error,
-            Error::NoTarget {
-                target: Target::Cpu,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, Error::NoTarget { target: Target::Cpu, .. }), "{error}");
 }
 
 #[test]
 fn without_verifying_a_lie_is_believed() {
     let device = liar(Fault::WrongByte, MemoryKind::Any);
-    let setup = Setup {
-        devices: vec![DeviceSetup::new(device)],
-        ..copying(Policy::Device)
-    };
+    let setup = Setup { devices: vec![DeviceSetup::new(device)], ..copying(Policy::Device) };
     let chunks = stream(&[700; 30]);
     let (pieces, report) = run(setup, &chunks);
     let differs = |(piece, chunk): (&ChunkResult, &Vec<u8>)| piece.output() != Some(chunk);
-    assert_eq!(
-        pieces
-            .iter()
-            .zip(&chunks)
-            .filter(|pair| differs(*pair))
-            .count(),
-        4
-    );
+    assert_eq!(pieces.iter().zip(&chunks).filter(|pair| differs(*pair)).count(), 4);
     assert_eq!(report.events, []);
 }

@@ -7,10 +7,8 @@ use overside_shim::{PrivateDirectory, open};
 /// A library with one function of that name.
 fn library(function: &str) -> Vec<u8> {
     let directory = PrivateDirectory::new(function).unwrap();
-    let (source, library) = (
-        directory.path().join("source.c"),
-        directory.path().join("library.so"),
-    );
+    let (source, library) =
+        (directory.path().join("source.c"), directory.path().join("library.so"));
     std::fs::write(&source, format!("int {function}(void) {{ return 0; }}")).unwrap();
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])

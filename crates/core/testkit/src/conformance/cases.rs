@@ -38,10 +38,7 @@ pub(super) fn all(device: &dyn Device) -> Vec<Case<'_>> {
 
 /// A case for any capability.
 pub(super) fn any(device: &dyn Device) -> Case<'_> {
-    all(device)
-        .into_iter()
-        .next()
-        .expect("the device can do something")
+    all(device).into_iter().next().expect("the device can do something")
 }
 
 impl<'a> Case<'a> {
@@ -65,10 +62,7 @@ impl<'a> Case<'a> {
         variant: &str,
         plain: Vec<u8>,
     ) -> Self {
-        let mut config = Config {
-            variant: variant.into(),
-            ..Config::new(operation)
-        };
+        let mut config = Config { variant: variant.into(), ..Config::new(operation) };
         if operation.family().has_patterns {
             config.patterns = PATTERNS.map(str::to_owned).to_vec();
         }
@@ -84,28 +78,15 @@ impl<'a> Case<'a> {
         let capacity = match operation.lengths() {
             Lengths::Shrinks => most(operation),
             _ => {
-                let own = Config {
-                    variant: "auto".into(),
-                    ..config.clone()
-                };
+                let own = Config { variant: "auto".into(), ..config.clone() };
                 run(own, &input, most(operation)).0.len()
             }
         };
-        Self {
-            device,
-            source: OnceLock::new(),
-            config,
-            input,
-            capacity,
-            plain,
-        }
+        Self { device, source: OnceLock::new(), config, input, capacity, plain }
     }
 
     pub(super) fn capability(&self) -> &'a Capability {
-        self.device
-            .capabilities()
-            .get(self.config.operation)
-            .expect("cases come from capabilities")
+        self.device.capabilities().get(self.config.operation).expect("cases come from capabilities")
     }
 
     /// The input in memory that the device reaches.
@@ -142,27 +123,12 @@ impl<'a> Case<'a> {
     pub(super) fn verify(&self, completion: &Completion) {
         let operation = self.config.operation;
         let Ok(Outcome::Done(output)) = completion.result else {
-            panic!(
-                "{operation} of {} bytes: {:?}",
-                self.input.len(),
-                completion.result
-            );
+            panic!("{operation} of {} bytes: {:?}", self.input.len(), completion.result);
         };
         let destination = completion.destination.as_ref().expect("a job that is done");
-        assert_eq!(
-            destination.len(),
-            self.capacity,
-            "{operation}: the destination comes back"
-        );
-        assert_eq!(
-            completion.source.len(),
-            self.input.len(),
-            "{operation}: so does the source"
-        );
-        assert!(
-            output.written <= destination.len(),
-            "{operation}: {output:?}"
-        );
+        assert_eq!(destination.len(), self.capacity, "{operation}: the destination comes back");
+        assert_eq!(completion.source.len(), self.input.len(), "{operation}: so does the source");
+        assert!(output.written <= destination.len(), "{operation}: {output:?}");
         let bytes = &read(self.device, destination)[..output.written];
         match operation.family().verification {
             Verification::Inverse => {
@@ -218,14 +184,8 @@ fn run(config: Config, input: &[u8], capacity: usize) -> (Vec<u8>, Output) {
 /// The configuration for another library than `applied`, if there is one.
 fn other(config: Config, applied: &str) -> Config {
     let all = variants(config.operation);
-    let name = all
-        .iter()
-        .map(|variant| variant.name)
-        .find(|name| *name != applied);
-    Config {
-        variant: name.unwrap_or("auto").into(),
-        ..config
-    }
+    let name = all.iter().map(|variant| variant.name).find(|name| *name != applied);
+    Config { variant: name.unwrap_or("auto").into(), ..config }
 }
 
 fn bounded(bytes: u64) -> usize {

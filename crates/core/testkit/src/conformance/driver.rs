@@ -31,11 +31,7 @@ impl Watch {
     }
 
     pub(super) fn check(&self, what: &str) {
-        assert!(
-            Instant::now() < self.0,
-            "nothing happened for {:?}: {what}",
-            patience()
-        );
+        assert!(Instant::now() < self.0, "nothing happened for {:?}: {what}", patience());
         std::thread::yield_now();
     }
 }
@@ -63,23 +59,11 @@ pub(super) fn run(context: &mut dyn Context, jobs: Vec<Job>) -> Vec<Completion> 
     let mut watch = Watch::start();
     while out.len() < count {
         let offered = jobs.len();
-        let taken = if jobs.is_empty() {
-            0
-        } else {
-            submit(context, &mut jobs)
-        };
-        assert_eq!(
-            offered - jobs.len(),
-            taken,
-            "submit says how many jobs it took"
-        );
+        let taken = if jobs.is_empty() { 0 } else { submit(context, &mut jobs) };
+        assert_eq!(offered - jobs.len(), taken, "submit says how many jobs it took");
         let before = out.len();
         let polled = poll(context, &mut out);
-        assert_eq!(
-            out.len() - before,
-            polled,
-            "poll says how many completions it gave"
-        );
+        assert_eq!(out.len() - before, polled, "poll says how many completions it gave");
         if taken + polled > 0 {
             watch = Watch::start();
         } else {
@@ -90,29 +74,20 @@ pub(super) fn run(context: &mut dyn Context, jobs: Vec<Job>) -> Vec<Completion> 
 }
 
 pub(super) fn run_one(context: &mut dyn Context, job: Job) -> Completion {
-    run(context, vec![job])
-        .pop()
-        .expect("one job, one completion")
+    run(context, vec![job]).pop().expect("one job, one completion")
 }
 
 pub(super) fn submit(context: &mut dyn Context, jobs: &mut VecDeque<Job>) -> usize {
-    context
-        .submit(jobs)
-        .unwrap_or_else(|error| panic!("{error}"))
+    context.submit(jobs).unwrap_or_else(|error| panic!("{error}"))
 }
 
 pub(super) fn poll(context: &mut dyn Context, out: &mut Vec<Completion>) -> usize {
-    context
-        .poll(out, 16)
-        .unwrap_or_else(|error| panic!("{error}"))
+    context.poll(out, 16).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Sorted tags.
 pub(super) fn tags<'a>(completions: impl IntoIterator<Item = &'a Completion>) -> Vec<u64> {
-    let mut tags: Vec<u64> = completions
-        .into_iter()
-        .map(|completion| completion.tag)
-        .collect();
+    let mut tags: Vec<u64> = completions.into_iter().map(|completion| completion.tag).collect();
     tags.sort_unstable();
     tags
 }

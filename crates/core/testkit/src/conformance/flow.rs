@@ -28,10 +28,7 @@ pub fn back_pressure(factory: Factory<'_>) {
         while out.len() < 20 {
             let taken = submit(&mut *context, &mut jobs);
             let in_flight = 20 - jobs.len() - out.len();
-            assert!(
-                in_flight <= depth,
-                "{in_flight} jobs in flight at a depth of {depth}"
-            );
+            assert!(in_flight <= depth, "{in_flight} jobs in flight at a depth of {depth}");
             assert_eq!(context.in_flight(), in_flight);
             if taken + poll(&mut *context, &mut out) > 0 {
                 watch = Watch::start();
@@ -59,19 +56,10 @@ pub fn every_tag_comes_back_once(factory: Factory<'_>) {
             let batch = random.below(2 * depth as u64).min(COUNT - next);
             jobs.extend((next..next + batch).map(|tag| case.job(tag)));
             next += batch;
-            let taken = if jobs.is_empty() {
-                0
-            } else {
-                submit(&mut *context, &mut jobs)
-            };
+            let taken = if jobs.is_empty() { 0 } else { submit(&mut *context, &mut jobs) };
             let max = random.below(2 * depth as u64) as usize;
-            let polled = context
-                .poll(&mut out, max)
-                .unwrap_or_else(|error| panic!("{error}"));
-            assert!(
-                polled <= max,
-                "poll gave {polled} where at most {max} were asked for"
-            );
+            let polled = context.poll(&mut out, max).unwrap_or_else(|error| panic!("{error}"));
+            assert!(polled <= max, "poll gave {polled} where at most {max} were asked for");
             assert_eq!(context.in_flight() + jobs.len() + out.len(), next as usize);
             if taken + polled > 0 {
                 watch = Watch::start();
@@ -90,18 +78,11 @@ pub fn deadline_passed(factory: Factory<'_>) {
     for case in cases::all(device) {
         let mut context = open(&case, 4);
         let past = Some(Instant::now());
-        let late = (0..4).map(|tag| Job {
-            deadline: past,
-            ..case.job(tag)
-        });
+        let late = (0..4).map(|tag| Job { deadline: past, ..case.job(tag) });
         let completions = run(&mut *context, late.collect());
         for completion in &completions {
             let operation = case.config.operation;
-            assert_eq!(
-                completion.result,
-                Err(JobError::DeadlineExceeded),
-                "{operation}"
-            );
+            assert_eq!(completion.result, Err(JobError::DeadlineExceeded), "{operation}");
             let destination = completion.destination.as_ref();
             assert!(destination.is_none_or(|region| region.len() == case.capacity));
         }
@@ -122,14 +103,9 @@ pub fn deadline_far(factory: Factory<'_>) {
     for case in cases::all(device) {
         let mut context = open(&case, 4);
         let far = Some(Instant::now() + patience());
-        let jobs = (0..10).map(|tag| Job {
-            deadline: far,
-            ..case.job(tag)
-        });
+        let jobs = (0..10).map(|tag| Job { deadline: far, ..case.job(tag) });
         let completions = run(&mut *context, jobs.collect());
-        completions
-            .iter()
-            .for_each(|completion| case.verify(completion));
+        completions.iter().for_each(|completion| case.verify(completion));
         assert_eq!(context.quarantined(), 0);
     }
 }
@@ -141,10 +117,7 @@ pub fn events_wake(factory: Factory<'_>) {
         let mut context = open(&case, 4);
         if !case.capability().event {
             assert!(context.event_fd().is_none());
-            assert!(
-                context.arm().is_err(),
-                "a device without events cannot be armed"
-            );
+            assert!(context.arm().is_err(), "a device without events cannot be armed");
             continue;
         }
         assert!(context.event_fd().is_some());
@@ -153,11 +126,7 @@ pub fn events_wake(factory: Factory<'_>) {
             let mut jobs: VecDeque<Job> = (0..count).map(|tag| case.job(tag)).collect();
             let (mut out, mut watch) = (Vec::new(), Watch::start());
             while (out.len() as u64) < count {
-                let taken = if jobs.is_empty() {
-                    0
-                } else {
-                    submit(&mut *context, &mut jobs)
-                };
+                let taken = if jobs.is_empty() { 0 } else { submit(&mut *context, &mut jobs) };
                 let woken = wait(&mut *context, patience()).expect("waiting works");
                 assert!(woken, "{} jobs in flight and no event", context.in_flight());
                 if taken + poll(&mut *context, &mut out) > 0 {
@@ -196,10 +165,7 @@ pub fn close_waits_for_jobs(factory: Factory<'_>) {
         let closed = context.close(Instant::now() + patience());
         assert_eq!(closed.abandoned, [0; 0]);
         assert_eq!(tags(&closed.completions), (0..taken).collect::<Vec<_>>());
-        closed
-            .completions
-            .iter()
-            .for_each(|completion| case.verify(completion));
+        closed.completions.iter().for_each(|completion| case.verify(completion));
     }
 }
 
@@ -210,10 +176,7 @@ pub fn close_gives_up(factory: Factory<'_>) {
         let mut context = open(&case, 8);
         let taken = fill(&case, &mut *context);
         let closed = context.close(Instant::now());
-        closed
-            .completions
-            .iter()
-            .for_each(|completion| case.verify(completion));
+        closed.completions.iter().for_each(|completion| case.verify(completion));
         let mut all = tags(&closed.completions);
         all.extend(&closed.abandoned);
         all.sort_unstable();
@@ -231,22 +194,15 @@ pub fn reconfigure(factory: Factory<'_>) {
         let half = Case::new(device, case.capability(), "auto", case.input.len() / 2);
         for case in [case, &half] {
             let depth = 3.min(case.capability().max_depth);
-            context
-                .reconfigure(config(case, depth))
-                .unwrap_or_else(|error| panic!("{error}"));
+            context.reconfigure(config(case, depth)).unwrap_or_else(|error| panic!("{error}"));
             let jobs = (0..6).map(|tag| case.job(tag)).collect();
-            run(&mut *context, jobs)
-                .iter()
-                .for_each(|completion| case.verify(completion));
+            run(&mut *context, jobs).iter().for_each(|completion| case.verify(completion));
             let mut long = case.job(1);
             long.source = cases::slice(device, &vec![0; case.input.len() + 1]).into();
             let refused = context.submit(&mut VecDeque::from([long]));
             let expected = matches!(
                 refused,
-                Err(SubmitError::Refused {
-                    refusal: Refusal::SourceTooLong { .. },
-                    ..
-                })
+                Err(SubmitError::Refused { refusal: Refusal::SourceTooLong { .. }, .. })
             );
             assert!(expected, "the new limits hold: {refused:?}");
         }
@@ -260,12 +216,7 @@ pub fn reconfigure_refused_in_flight(factory: Factory<'_>) {
         let mut context = open(&case, 2);
         submit(&mut *context, &mut VecDeque::from([case.job(1)]));
         let refused = context.reconfigure(config(&case, 1));
-        assert_eq!(
-            refused,
-            Err(OpenError::InFlight(1)),
-            "{}",
-            case.config.operation
-        );
+        assert_eq!(refused, Err(OpenError::InFlight(1)), "{}", case.config.operation);
         let (mut out, watch) = (Vec::new(), Watch::start());
         while poll(&mut *context, &mut out) == 0 {
             watch.check("the job in flight");
@@ -283,13 +234,7 @@ pub fn reconfigure_fails_whole(factory: Factory<'_>) {
         let mut unknown = good.clone();
         unknown.operation.variant = "no such library".into();
         let deep = case.capability().max_depth.saturating_add(1);
-        for bad in [
-            unknown,
-            ContextConfig {
-                depth: deep,
-                ..good
-            },
-        ] {
+        for bad in [unknown, ContextConfig { depth: deep, ..good }] {
             assert!(context.reconfigure(bad).is_err());
             case.verify(&run_one(&mut *context, case.job(1)));
         }
@@ -318,9 +263,7 @@ pub fn drop_without_close(factory: Factory<'_>) {
             continue;
         }
         let bytes = Bytes(case.input.clone(), Arc::clone(&freed));
-        let source = device
-            .register(ExternalBytes::new(bytes))
-            .expect("memory of this process");
+        let source = device.register(ExternalBytes::new(bytes)).expect("memory of this process");
         let jobs = (0..8).map(|tag| case.job_of(tag, &source));
         submit(&mut *context, &mut jobs.collect());
         drop(source);
@@ -353,9 +296,7 @@ pub fn many_contexts_in_many_threads(factory: Factory<'_>) {
                         let first = (thread as u64) << 32 | round << 16;
                         let jobs = (first..first + 4).map(|tag| case.job(tag));
                         let completions = run(&mut **context, jobs.collect());
-                        completions
-                            .iter()
-                            .for_each(|completion| case.verify(completion));
+                        completions.iter().for_each(|completion| case.verify(completion));
                         assert_eq!(tags(&completions), (first..first + 4).collect::<Vec<_>>());
                     }
                 }

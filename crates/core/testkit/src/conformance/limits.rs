@@ -20,14 +20,8 @@ pub fn config_limits(factory: Factory<'_>) {
         let capability = case.capability();
         let good = config(&case, 1);
         let bad = [
-            ContextConfig {
-                depth: 0,
-                ..good.clone()
-            },
-            ContextConfig {
-                depth: capability.max_depth.saturating_add(1),
-                ..good.clone()
-            },
+            ContextConfig { depth: 0, ..good.clone() },
+            ContextConfig { depth: capability.max_depth.saturating_add(1), ..good.clone() },
             ContextConfig {
                 max_source_bytes: capability.max_source_bytes.saturating_add(1),
                 ..good.clone()
@@ -39,10 +33,7 @@ pub fn config_limits(factory: Factory<'_>) {
         ];
         for bad in bad {
             let error = device.open(bad.clone()).err();
-            assert!(
-                matches!(error, Some(OpenError::Limit { .. })),
-                "{bad:?}: {error:?}"
-            );
+            assert!(matches!(error, Some(OpenError::Limit { .. })), "{bad:?}: {error:?}");
         }
         assert!(device.open(good).is_ok());
     }
@@ -52,15 +43,10 @@ pub fn config_limits(factory: Factory<'_>) {
 pub fn unsupported_operation(factory: Factory<'_>) {
     let device = &*factory();
     let known = |operation: &Operation| device.capabilities().get(*operation).is_some();
-    for operation in Operation::all()
-        .into_iter()
-        .filter(|operation| !known(operation))
-    {
+    for operation in Operation::all().into_iter().filter(|operation| !known(operation)) {
         let config = config(&Case::of(device, operation, "auto", text(7, 100)), 1);
         match device.open(config).err() {
-            Some(OpenError::Unsupported {
-                operation: named, ..
-            }) => assert_eq!(named, operation),
+            Some(OpenError::Unsupported { operation: named, .. }) => assert_eq!(named, operation),
             other => panic!("{operation}: {other:?}"),
         }
     }
@@ -71,28 +57,14 @@ pub fn operation_that_cannot_be_prepared(factory: Factory<'_>) {
     let device = &*factory();
     for case in cases::all(device) {
         let good = config(&case, 1);
-        let mut bad = vec![OperationConfig {
-            variant: "no such library".into(),
-            ..case.config
-        }];
+        let mut bad = vec![OperationConfig { variant: "no such library".into(), ..case.config }];
         if bad[0].operation.family().has_patterns {
             let patterns = vec!["ok".into(), "(".into()];
-            bad.push(OperationConfig {
-                patterns,
-                ..good.operation.clone()
-            });
-            bad.push(OperationConfig {
-                patterns: Vec::new(),
-                ..good.operation.clone()
-            });
+            bad.push(OperationConfig { patterns, ..good.operation.clone() });
+            bad.push(OperationConfig { patterns: Vec::new(), ..good.operation.clone() });
         }
         for operation in bad {
-            let error = device
-                .open(ContextConfig {
-                    operation,
-                    ..good.clone()
-                })
-                .err();
+            let error = device.open(ContextConfig { operation, ..good.clone() }).err();
             assert!(matches!(error, Some(OpenError::Operation(_))), "{error:?}");
         }
     }
@@ -107,17 +79,12 @@ pub fn oversized_buffers_refused(factory: Factory<'_>) {
         let (max, capacity) = (case.input.len(), case.capacity);
         let mut long = case.job(2);
         long.source = cases::slice(device, &vec![b'a'; max + 1]).into();
-        let refusal = Refusal::SourceTooLong {
-            len: max as u64 + 1,
-            max: max as u64,
-        };
+        let refusal = Refusal::SourceTooLong { len: max as u64 + 1, max: max as u64 };
         refused(&mut *context, &case, long, refusal);
         let mut roomy = case.job(2);
         roomy.destination = device.alloc(capacity + 1, 1).expect("memory");
-        let refusal = Refusal::DestinationTooLong {
-            len: capacity as u64 + 1,
-            max: capacity as u64,
-        };
+        let refusal =
+            Refusal::DestinationTooLong { len: capacity as u64 + 1, max: capacity as u64 };
         refused(&mut *context, &case, roomy, refusal);
     }
 }
@@ -134,10 +101,7 @@ pub fn too_many_segments_refused(factory: Factory<'_>) {
         let source = case.source();
         let mut job = case.job(2);
         job.source = Source::Chain((0..=max).map(|_| source.slice(0..0)).collect());
-        let refusal = Refusal::TooManySegments {
-            segments: max + 1,
-            max,
-        };
+        let refusal = Refusal::TooManySegments { segments: max + 1, max };
         refused(&mut *context, &case, job, refusal);
     }
 }
@@ -145,9 +109,7 @@ pub fn too_many_segments_refused(factory: Factory<'_>) {
 /// A device that needs registered memory refuses other memory, on either side of a job.
 pub fn unregistered_memory_refused(factory: Factory<'_>) {
     let device = &*factory();
-    refuses_memory_of(device, |len| {
-        Region::allocate(len, 1, None).expect("memory")
-    });
+    refuses_memory_of(device, |len| Region::allocate(len, 1, None).expect("memory"));
 }
 
 /// A registration with another device is not valid, even if that is of the same kind.
@@ -185,22 +147,10 @@ fn refused(context: &mut dyn Context, case: &Case<'_>, bad: Job, refusal: Refusa
     let operation = case.config.operation;
     let tag = bad.tag;
     let mut jobs = VecDeque::from([case.job(1), bad]);
-    assert_eq!(
-        submit(context, &mut jobs),
-        1,
-        "{operation}: the good job is taken"
-    );
-    assert_eq!(
-        jobs.front().map(|job| job.tag),
-        Some(tag),
-        "{operation}: the bad one is not"
-    );
+    assert_eq!(submit(context, &mut jobs), 1, "{operation}: the good job is taken");
+    assert_eq!(jobs.front().map(|job| job.tag), Some(tag), "{operation}: the bad one is not");
     let error = context.submit(&mut jobs);
-    assert_eq!(
-        error,
-        Err(SubmitError::Refused { tag, refusal }),
-        "{operation}"
-    );
+    assert_eq!(error, Err(SubmitError::Refused { tag, refusal }), "{operation}");
     assert_eq!(jobs.len(), 1, "{operation}: it stays with the caller");
     let mut out = Vec::new();
     let watch = Watch::start();
@@ -247,13 +197,6 @@ pub fn memory_holds_what_is_written(factory: Factory<'_>) {
 /// Memory that only another device can address is refused by every device.
 pub fn memory_out_of_reach_refused(factory: Factory<'_>) {
     let device = &*factory();
-    let registration = || Registration {
-        device: DeviceId::unique(),
-        handle: Arc::new(()),
-    };
-    refuses(
-        device,
-        |_| true,
-        |len| Region::of_device(len, registration()),
-    );
+    let registration = || Registration { device: DeviceId::unique(), handle: Arc::new(()) };
+    refuses(device, |_| true, |len| Region::of_device(len, registration()));
 }

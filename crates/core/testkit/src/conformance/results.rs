@@ -18,26 +18,12 @@ pub fn describes_itself(factory: Factory<'_>) {
     let capabilities = device.capabilities();
     for (index, capability) in capabilities.iter().enumerate() {
         assert!(!capability.variants.is_empty(), "{capability:?}");
-        assert!(
-            capability.max_depth > 0 && capability.max_segments > 0,
-            "{capability:?}"
-        );
-        let first = capabilities
-            .iter()
-            .position(|one| one.operation == capability.operation);
-        assert_eq!(
-            first,
-            Some(index),
-            "one capability for {}",
-            capability.operation
-        );
+        assert!(capability.max_depth > 0 && capability.max_segments > 0, "{capability:?}");
+        let first = capabilities.iter().position(|one| one.operation == capability.operation);
+        assert_eq!(first, Some(index), "one capability for {}", capability.operation);
         assert_eq!(capabilities.get(capability.operation), Some(capability));
     }
-    assert!(
-        capabilities.iter().next().is_some(),
-        "{} can do something",
-        info.name
-    );
+    assert!(capabilities.iter().next().is_some(), "{} can do something", info.name);
 }
 
 /// Each operation by each variant gives the right bytes, and names their maker; a source can be in
@@ -90,10 +76,7 @@ pub fn segments_are_one_source(factory: Factory<'_>) {
 /// A result that does not fit is an error, and the next job runs.
 pub fn output_too_small(factory: Factory<'_>) {
     let device = &*factory();
-    for case in cases::all(device)
-        .iter()
-        .filter(|case| case.shortest_output() > 0)
-    {
+    for case in cases::all(device).iter().filter(|case| case.shortest_output() > 0) {
         let mut context = open(case, 2);
         for capacity in [0, 1, case.shortest_output() - 1] {
             let mut job = case.job(1);
@@ -120,19 +103,12 @@ pub fn nothing_outside_the_destination_is_written(factory: Factory<'_>) {
             (device.write(&mut whole, 0, &guard)).expect("its own memory");
             let (before, rest) = whole.split_at(GUARD);
             let (destination, after) = rest.split_at(capacity);
-            let job = Job {
-                destination,
-                ..case.job(1)
-            };
+            let job = Job { destination, ..case.job(1) };
             let completion = run_one(&mut *context, job);
             assert!(completion.destination.is_some(), "{:?}", completion.result);
             let around = [before, after].map(|region| cases::read(device, &region));
             let untouched = around.concat().iter().all(|byte| *byte == 0xA5);
-            assert!(
-                untouched,
-                "{} wrote outside its destination",
-                case.config.operation
-            );
+            assert!(untouched, "{} wrote outside its destination", case.config.operation);
         }
     }
 }
@@ -140,10 +116,7 @@ pub fn nothing_outside_the_destination_is_written(factory: Factory<'_>) {
 /// A job fails if its input is not in the operation's format, and the next job still runs.
 pub fn corrupt_input(factory: Factory<'_>) {
     let device = &*factory();
-    for case in cases::all(device)
-        .iter()
-        .filter(|case| cases::expands(case.config.operation))
-    {
+    for case in cases::all(device).iter().filter(|case| cases::expands(case.config.operation)) {
         let mut context = open(case, 2);
         let garbage = vec![0xFF; case.input.len().min(100)];
         // An LZ4 block has no end mark and no length: half of one may be a whole one.
@@ -158,11 +131,7 @@ pub fn corrupt_input(factory: Factory<'_>) {
                 Err(JobError::OutputTooSmall { .. }) => lz4,
                 _ => false,
             };
-            assert!(
-                corrupt,
-                "{}: {:?}",
-                case.config.operation, completion.result
-            );
+            assert!(corrupt, "{}: {:?}", case.config.operation, completion.result);
         }
         case.verify(&run_one(&mut *context, case.job(2)));
     }
@@ -181,11 +150,7 @@ pub fn incompressible_input(factory: Factory<'_>) {
         for capacity in [case.capacity, case.input.len()] {
             case.capacity = capacity;
             let completion = run_one(&mut *context, case.job(1));
-            assert_eq!(
-                completion.result,
-                Ok(Outcome::Incompressible),
-                "{operation}"
-            );
+            assert_eq!(completion.result, Ok(Outcome::Incompressible), "{operation}");
             assert!(completion.destination.is_some(), "{operation}");
         }
     }
@@ -194,22 +159,14 @@ pub fn incompressible_input(factory: Factory<'_>) {
 /// A small input that expands enormously is bounded by its destination.
 pub fn decompression_bomb(factory: Factory<'_>) {
     let device = &*factory();
-    for case in cases::all(device)
-        .iter()
-        .filter(|case| cases::expands(case.config.operation))
-    {
+    for case in cases::all(device).iter().filter(|case| cases::expands(case.config.operation)) {
         let bomb = Case::of(device, case.config.operation, "auto", vec![0; 4 << 20]);
         if bomb.input.len() as u64 > case.capability().max_source_bytes {
             continue;
         }
         let config = super::driver::config(&bomb, 1);
-        let config = overside_device::ContextConfig {
-            max_destination_bytes: 4096,
-            ..config
-        };
-        let mut context = device
-            .open(config)
-            .unwrap_or_else(|error| panic!("{error}"));
+        let config = overside_device::ContextConfig { max_destination_bytes: 4096, ..config };
+        let mut context = device.open(config).unwrap_or_else(|error| panic!("{error}"));
         let mut job = bomb.job(1);
         job.destination = device.alloc(4096, 1).expect("memory");
         let completion = run_one(&mut *context, job);
@@ -228,26 +185,16 @@ pub fn empty_source(factory: Factory<'_>) {
         let completion = run_one(&mut *context, case.job_of(1, &source));
         match operation.lengths() {
             Lengths::Shrinks => {
-                assert_eq!(
-                    completion.result,
-                    Ok(Outcome::Incompressible),
-                    "{operation}"
-                );
+                assert_eq!(completion.result, Ok(Outcome::Incompressible), "{operation}");
             }
             // A series of blocks of which none is the last one may have none at all.
             _ if operation == Operation::Decompress(Format::DeflatePart) => {
-                let nothing = Output {
-                    written: 0,
-                    value: None,
-                };
+                let nothing = Output { written: 0, value: None };
                 assert_eq!(completion.result, Ok(Outcome::Done(nothing)), "{operation}");
             }
             Lengths::Expands | Lengths::Strips(_) => {
                 let result = &completion.result;
-                assert!(
-                    matches!(result, Err(JobError::Corrupt(_))),
-                    "{operation}: {result:?}"
-                );
+                assert!(matches!(result, Err(JobError::Corrupt(_))), "{operation}: {result:?}");
             }
             Lengths::Grows(_) | Lengths::Answers => {
                 let empty = Case::of(device, operation, "auto", Vec::new());

@@ -62,16 +62,10 @@ impl Client<'_> {
         let done = false;
         match self.random.below(8) {
             0 | 1 => (format!("SET k{key} {value}"), Event::Set { value }),
-            2 => (
-                format!("SET k{key} {value} NX"),
-                Event::SetIfAbsent { value, done },
-            ),
+            2 => (format!("SET k{key} {value} NX"), Event::SetIfAbsent { value, done }),
             3 => {
                 let found = None;
-                (
-                    format!("SET k{key} {value} GET"),
-                    Event::Swap { value, found },
-                )
+                (format!("SET k{key} {value} GET"), Event::Swap { value, found })
             }
             4 => (format!("DEL k{key}"), Event::Delete { done }),
             _ => (format!("GET k{key}"), Event::Get { found: None }),
@@ -122,12 +116,7 @@ impl Client<'_> {
 
     fn record(&mut self, key: u64, called: u64, event: Event) {
         let returned = self.now();
-        self.records.push(Record {
-            key: key as usize,
-            called,
-            returned,
-            event,
-        });
+        self.records.push(Record { key: key as usize, called, returned, event });
     }
 
     /// Compares and sets, as clients of Redis do.
@@ -185,9 +174,6 @@ pub fn history(endpoints: &[String], seed: u64) -> Vec<Record> {
             })
         });
         let clients: Vec<_> = clients.collect();
-        clients
-            .into_iter()
-            .flat_map(|client| client.join().unwrap())
-            .collect()
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     })
 }

@@ -128,25 +128,11 @@ pub fn either_end_initiates(make: Factory<'_>) {
     let (mut host, mut dpu) = link.pairs();
     let of_host = link.host.export(256, Access::ReadWrite).expect("memory");
     let of_dpu = link.dpu.export(256, Access::ReadWrite).expect("memory");
-    let (to_dpu, to_host) = (
-        import(&*link.host, of_dpu.token()),
-        import(&*link.dpu, of_host.token()),
-    );
+    let (to_dpu, to_host) =
+        (import(&*link.host, of_dpu.token()), import(&*link.dpu, of_host.token()));
     let (from_host, from_dpu) = (pattern(1, 256), pattern(2, 256));
-    host.post(
-        1,
-        Verb::Write {
-            from: source(&*link.host, &from_host),
-            to: to_dpu.all(),
-        },
-    );
-    dpu.post(
-        2,
-        Verb::Write {
-            from: source(&*link.dpu, &from_dpu),
-            to: to_host.all(),
-        },
-    );
+    host.post(1, Verb::Write { from: source(&*link.host, &from_host), to: to_dpu.all() });
+    dpu.post(2, Verb::Write { from: source(&*link.dpu, &from_dpu), to: to_host.all() });
     assert_eq!(host.complete(1)[0].tag, 1);
     assert_eq!(dpu.complete(1)[0].tag, 2);
     let mut there = [0; 256];
@@ -195,10 +181,7 @@ pub fn one_sided_verbs_need_no_owner(make: Factory<'_>) {
         let bytes = pattern(seed, 64);
         host.write(source(&*link.host, &bytes), remote.all());
         let into = room(&*link.host, 64);
-        let read = host.run(Verb::Read {
-            from: remote.all(),
-            into,
-        });
+        let read = host.run(Verb::Read { from: remote.all(), into });
         assert_eq!(read.destination.expect("handed back")[..], bytes);
     };
     once(&mut host, 1);
@@ -246,9 +229,7 @@ pub fn many_pieces_at_one_doorbell(make: Factory<'_>) {
     let exported = link.dpu.export(depth * 8, Access::Write).expect("memory");
     let remote = import(&*link.host, exported.token());
     for count in 1..=depth {
-        let words: Vec<u64> = (0..count as u64)
-            .map(|tag| tag * 1000 + count as u64)
-            .collect();
+        let words: Vec<u64> = (0..count as u64).map(|tag| tag * 1000 + count as u64).collect();
         let mut work: VecDeque<Work> = words
             .iter()
             .enumerate()
@@ -259,11 +240,7 @@ pub fn many_pieces_at_one_doorbell(make: Factory<'_>) {
             })
             .collect();
         let taken = host.0.post(&mut work).expect("work that is taken");
-        assert_eq!(
-            (taken, work.len()),
-            (count, 0),
-            "an empty queue pair takes its depth"
-        );
+        assert_eq!((taken, work.len()), (count, 0), "an empty queue pair takes its depth");
         assert_eq!(host.0.in_flight(), count);
         host.complete(count);
         assert_eq!(host.0.in_flight(), 0);
@@ -334,11 +311,7 @@ pub fn large_payloads(make: Factory<'_>) {
     for completion in host.complete(2) {
         assert_eq!(completion.result, Ok(len as u64));
         let there = completion.destination.expect("handed back");
-        assert!(
-            there[..] == bytes[completion.tag as usize],
-            "{}",
-            completion.tag
-        );
+        assert!(there[..] == bytes[completion.tag as usize], "{}", completion.tag);
     }
 }
 
@@ -353,10 +326,7 @@ pub fn inline_payloads(make: Factory<'_>) {
         let bytes = pattern(len as u64, len);
         let work = Work {
             tag: 1,
-            verb: Verb::Write {
-                from: source(&*link.host, &bytes),
-                to: range(&remote, 0, len),
-            },
+            verb: Verb::Write { from: source(&*link.host, &bytes), to: range(&remote, 0, len) },
             inline: true,
         };
         host.post_work(work);
@@ -369,39 +339,24 @@ pub fn inline_payloads(make: Factory<'_>) {
     }
     let mut refused = |verb| {
         let inline = true;
-        let mut work = VecDeque::from([Work {
-            tag: 5,
-            verb,
-            inline,
-        }]);
+        let mut work = VecDeque::from([Work { tag: 5, verb, inline }]);
         match host.0.post(&mut work) {
             Err(PostError::Refused { tag: 5, refusal }) => refusal,
             other => panic!("not refused: {other:?}"),
         }
     };
-    let too_long = refused(Verb::Write {
-        from: source(&*link.host, &pattern(1, max + 1)),
-        to: remote.all(),
-    });
+    let too_long =
+        refused(Verb::Write { from: source(&*link.host, &pattern(1, max + 1)), to: remote.all() });
     let (len, max) = (max as u64 + 1, max as u64);
     assert_eq!(too_long, Refusal::NotInline { len, max });
-    let read = refused(Verb::Read {
-        from: range(&remote, 0, 1),
-        into: room(&*link.host, 1),
-    });
+    let read = refused(Verb::Read { from: range(&remote, 0, 1), into: room(&*link.host, 1) });
     assert!(matches!(read, Refusal::Unsupported(_)), "{read:?}");
 }
 
 /// A long sequence of everything, by a plan that depends on nothing but its seed, from both ends at
 /// once; in the end both ends are equal to a plain array.
 pub fn work_of_all_kinds_at_once(make: Factory<'_>) {
-    let link = Link::with(
-        make,
-        &LinkConfig {
-            depth: 8,
-            ..config()
-        },
-    );
+    let link = Link::with(make, &LinkConfig { depth: 8, ..config() });
     // The first to be done stays until the other is: closing would end both.
     let _pairs: Vec<Pair> = std::thread::scope(|scope| {
         let ends = [(&link.host, &link.dpu, 1), (&link.dpu, &link.host, 2)];
@@ -417,9 +372,7 @@ fn busy(ours: &dyn Endpoint, theirs: &dyn Endpoint, seed: u64) -> Pair {
     const SLOTS: usize = 8;
     const SLOT: usize = 40_000;
     let mut pair = Pair::open(ours, 0);
-    let exported = theirs
-        .export(SLOTS * SLOT, Access::ReadWrite)
-        .expect("memory");
+    let exported = theirs.export(SLOTS * SLOT, Access::ReadWrite).expect("memory");
     let remote = import(ours, exported.token());
     let mut expected = vec![0; SLOTS * SLOT];
     let mut dice = pattern(seed, 4 * 400).into_iter().map(usize::from);
@@ -447,10 +400,7 @@ fn busy(ours: &dyn Endpoint, theirs: &dyn Endpoint, seed: u64) -> Pair {
             let len = completion.result.expect("done") as usize;
             if let Some(there) = completion.destination {
                 let at = completion.tag as usize * SLOT;
-                assert!(
-                    there[..] == expected[at..at + len],
-                    "seed {seed}, round {round}"
-                );
+                assert!(there[..] == expected[at..at + len], "seed {seed}, round {round}");
             }
         }
     }

@@ -23,11 +23,7 @@ pub(super) struct Link {
 
 /// Returns the configuration that both ends are set up with.
 pub(super) fn config() -> LinkConfig {
-    LinkConfig {
-        depth: 16,
-        max_message_bytes: 4096,
-        ..LinkConfig::new(Side::Host)
-    }
+    LinkConfig { depth: 16, max_message_bytes: 4096, ..LinkConfig::new(Side::Host) }
 }
 
 impl Link {
@@ -36,10 +32,7 @@ impl Link {
     }
 
     pub(super) fn with(make: Factory<'_>, config: &LinkConfig) -> Self {
-        let theirs = LinkConfig {
-            side: Side::Dpu,
-            ..config.clone()
-        };
+        let theirs = LinkConfig { side: Side::Dpu, ..config.clone() };
         let (host, dpu): Ends = make(config, &theirs);
         Self { host, dpu }
     }

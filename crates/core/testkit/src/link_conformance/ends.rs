@@ -13,13 +13,7 @@ use overside_link::verbs::{
 pub fn queue_pairs_in_threads_of_their_own(make: Factory<'_>) {
     const PAIRS: usize = 4;
     const LEN: usize = 10_000;
-    let link = Link::with(
-        make,
-        &LinkConfig {
-            queue_pairs: PAIRS,
-            ..config()
-        },
-    );
+    let link = Link::with(make, &LinkConfig { queue_pairs: PAIRS, ..config() });
     let exported = link.dpu.export(PAIRS * LEN, Access::ReadWrite);
     let exported = exported.expect("memory");
     let remote = import(&*link.host, exported.token());
@@ -64,9 +58,7 @@ pub fn a_closed_queue_pair_is_lost_after_what_was_sent(make: Factory<'_>) {
     let link = Link::new(make);
     let (mut host, mut dpu) = link.pairs();
     let messages = pattern(1, 5 * 1000);
-    let taken = host
-        .0
-        .send(Messages::packed(&messages, 1000).expect("whole"));
+    let taken = host.0.send(Messages::packed(&messages, 1000).expect("whole"));
     assert_eq!(taken.expect("a live link"), 5);
     let closed = host.0.close(Instant::now() + PATIENCE);
     assert!(closed.completions.is_empty() && closed.abandoned.is_empty());
@@ -121,10 +113,7 @@ pub fn a_dropped_end_is_lost(make: Factory<'_>) {
             Err(lost) => break lost,
         }
     };
-    assert!(
-        matches!(lost.cause, LinkErrorKind::Closed | LinkErrorKind::Gone(_)),
-        "{lost}"
-    );
+    assert!(matches!(lost.cause, LinkErrorKind::Closed | LinkErrorKind::Gone(_)), "{lost}");
     assert_eq!(lost.tags, [77]);
     assert_eq!(lost.link, dpu.info().name);
     let again = queue_pair.0.post(&mut VecDeque::<Work>::new());
@@ -162,10 +151,7 @@ pub fn dropping_with_work_in_flight(make: Factory<'_>) {
     for _ in 0..20 {
         let fresh = vec![0u8; 1 << 20];
         std::thread::sleep(Duration::from_millis(1));
-        assert!(
-            fresh.iter().all(|byte| *byte == 0),
-            "written by an abandoned read"
-        );
+        assert!(fresh.iter().all(|byte| *byte == 0), "written by an abandoned read");
     }
 }
 

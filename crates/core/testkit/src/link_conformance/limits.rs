@@ -37,28 +37,11 @@ pub fn lengths_and_ranges_are_checked(make: Factory<'_>) {
     assert!(remote.slice(Range { start: 5, end: 4 }).is_err());
     assert!(exported.read(100, &mut [0]).is_err() && exported.write(99, &[0; 2]).is_err());
     let from = source(&*link.host, &pattern(1, 50));
-    let refused = refusal(
-        &mut host,
-        Verb::Write {
-            from: from.clone(),
-            to: range(&remote, 0, 51),
-        },
-    );
-    assert_eq!(
-        refused,
-        Refusal::Lengths {
-            local: 50,
-            remote: 51
-        }
-    );
-    let nothing = Verb::Write {
-        from: from.slice(0..0),
-        to: range(&remote, 3, 0),
-    };
+    let refused = refusal(&mut host, Verb::Write { from: from.clone(), to: range(&remote, 0, 51) });
+    assert_eq!(refused, Refusal::Lengths { local: 50, remote: 51 });
+    let nothing = Verb::Write { from: from.slice(0..0), to: range(&remote, 3, 0) };
     assert_eq!(refusal(&mut host, nothing), Refusal::Empty("write"));
-    let nothing = Verb::Send {
-        from: from.slice(0..0),
-    };
+    let nothing = Verb::Send { from: from.slice(0..0) };
     assert_eq!(refusal(&mut host, nothing), Refusal::Empty("send"));
     host.write(from, range(&remote, 50, 50));
 }
@@ -76,10 +59,7 @@ pub fn access_is_checked(make: Factory<'_>) {
     assert_eq!(refusal(&mut host, write), Refusal::Access("written"));
     let from = import(&*link.host, writable.token());
     let into = room(&*link.host, 8);
-    let read = Verb::Read {
-        from: from.all(),
-        into,
-    };
+    let read = Verb::Read { from: from.all(), into };
     assert_eq!(refusal(&mut host, read), Refusal::Access("read"));
     assert_eq!(readable.load(0), Ok(0));
 }
@@ -92,10 +72,7 @@ pub fn regions_of_other_links_are_refused(make: Factory<'_>) {
     let remote = import(&*other.host, exported.token());
     let from = source(&*link.host, &[1; 8]);
     let to = remote.all();
-    assert_eq!(
-        refusal(&mut host, Verb::Write { from, to }),
-        Refusal::OtherLink
-    );
+    assert_eq!(refusal(&mut host, Verb::Write { from, to }), Refusal::OtherLink);
     let unknown = link.host.import(exported.token());
     assert!(unknown.is_err(), "a token of another link: {unknown:?}");
 }
@@ -109,11 +86,7 @@ pub fn messages_that_are_too_long_are_refused(make: Factory<'_>) {
     host.send(&longest);
     assert!(dpu.receive(1)[0] == longest);
     let longer = pattern(2, max + 1);
-    let too_long = Refusal::TooLong {
-        verb: "send",
-        len: max as u64 + 1,
-        max: max as u64,
-    };
+    let too_long = Refusal::TooLong { verb: "send", len: max as u64 + 1, max: max as u64 };
     match host.0.send(Messages::one(&longer).expect("not empty")) {
         Err(PostError::Refused { tag: 0, refusal }) => assert_eq!(refusal, too_long),
         other => panic!("not refused: {other:?}"),
@@ -133,12 +106,7 @@ pub fn valid_work_before_a_refused_piece_is_taken(make: Factory<'_>) {
         let to = range(&remote, 0, room);
         Work::new(tag, Verb::Write { from, to })
     };
-    let mut work = VecDeque::from([
-        write(1, 8, 8),
-        write(2, 8, 8),
-        write(3, 8, 9),
-        write(4, 8, 8),
-    ]);
+    let mut work = VecDeque::from([write(1, 8, 8), write(2, 8, 8), write(3, 8, 9), write(4, 8, 8)]);
     assert_eq!(host.0.post(&mut work).expect("the first two"), 2);
     match host.0.post(&mut work) {
         Err(PostError::Refused { tag: 3, .. }) => {}
@@ -158,11 +126,7 @@ pub fn tokens_that_stand_for_nothing(make: Factory<'_>) {
     assert!(Token::from_bytes(&[0; Token::MAX_BYTES + 1]).is_err());
     let exported = link.dpu.export(64, Access::ReadWrite).expect("memory");
     let good = exported.token().as_bytes();
-    let mut wrong = vec![
-        vec![0],
-        vec![0xff; good.len()],
-        pattern(1, Token::MAX_BYTES),
-    ];
+    let mut wrong = vec![vec![0], vec![0xff; good.len()], pattern(1, Token::MAX_BYTES)];
     wrong.extend((0..good.len()).map(|cut| good[..cut].to_vec()).skip(1));
     wrong.push([good, &[0]].concat());
     let mut flipped = good.to_vec();
@@ -200,9 +164,8 @@ pub fn withdrawn_regions(make: Factory<'_>) {
         Err(ImportError::Unknown) => {}
         other => panic!("withdrawn, but {other:?}"),
     }
-    let others: Vec<_> = (0..8)
-        .map(|_| link.dpu.export(4096, Access::ReadWrite).expect("memory"))
-        .collect();
+    let others: Vec<_> =
+        (0..8).map(|_| link.dpu.export(4096, Access::ReadWrite).expect("memory")).collect();
     let from = source(&*link.host, &[2; 4096]);
     let to = remote.all();
     match host.run(Verb::Write { from, to }).result {
@@ -212,19 +175,13 @@ pub fn withdrawn_regions(make: Factory<'_>) {
     for other in &others {
         let mut bytes = [9; 4096];
         other.read(0, &mut bytes).expect("all of it");
-        assert!(
-            bytes == [0; 4096],
-            "a withdrawn region was used for another"
-        );
+        assert!(bytes == [0; 4096], "a withdrawn region was used for another");
     }
 }
 
 /// The limit of imported bytes of this end is kept.
 pub fn import_limit(make: Factory<'_>) {
-    let config = LinkConfig {
-        max_import_bytes: 10_000,
-        ..config()
-    };
+    let config = LinkConfig { max_import_bytes: 10_000, ..config() };
     let link = Link::with(make, &config);
     let exported = link.dpu.export(6000, Access::ReadWrite).expect("memory");
     let first = import(&*link.host, exported.token());
@@ -259,10 +216,7 @@ pub fn exports_are_bounded(make: Factory<'_>) {
         assert!(link.dpu.import(last.token()).is_ok());
         assert!(exports.len() <= max);
     };
-    assert_eq!(
-        (exports.len(), refused),
-        (max, ExportError::TooMany { max })
-    );
+    assert_eq!((exports.len(), refused), (max, ExportError::TooMany { max }));
     exports.pop();
     assert!(link.host.export(16, Access::Read).is_ok());
 }
@@ -289,14 +243,8 @@ pub fn exported_memory_is_seen_through_its_handle(make: Factory<'_>) {
 /// Each queue pair of either end once, and none that is not there; the end that listens decides how
 /// many there are.
 pub fn each_queue_pair_is_handed_out_once(make: Factory<'_>) {
-    let two = LinkConfig {
-        queue_pairs: 2,
-        ..config()
-    };
-    let one = LinkConfig {
-        side: Side::Dpu,
-        ..config()
-    };
+    let two = LinkConfig { queue_pairs: 2, ..config() };
+    let one = LinkConfig { side: Side::Dpu, ..config() };
     let (host, dpu) = make(&two, &one);
     for end in [host, dpu] {
         assert_eq!(end.capabilities().queue_pairs, 2);

@@ -94,10 +94,7 @@ pub fn a_sender_is_held_back(make: Factory<'_>) {
     let mut quiet = 0;
     // It is held back once nothing has been taken for a while.
     while quiet < 200 {
-        assert!(
-            Instant::now() < deadline && sent < 1_000_000,
-            "{sent} messages are taken"
-        );
+        assert!(Instant::now() < deadline && sent < 1_000_000, "{sent} messages are taken");
         message[..8].copy_from_slice(&sent.to_le_bytes());
         let messages = Messages::one(&message).expect("not empty");
         match host.0.send(messages).expect("a live link") {
@@ -184,28 +181,15 @@ pub fn messages_that_do_not_fit(make: Factory<'_>) {
     let (mut host, mut dpu) = link.pairs();
     for waiting in [true, false] {
         if waiting {
-            dpu.post(
-                1,
-                Verb::Receive {
-                    into: room(&*link.dpu, 10),
-                },
-            );
+            dpu.post(1, Verb::Receive { into: room(&*link.dpu, 10) });
         }
         host.send(&[1; 11]);
         host.send(&[2; 10]);
         if !waiting {
             std::thread::sleep(Duration::from_millis(5));
-            dpu.post(
-                1,
-                Verb::Receive {
-                    into: room(&*link.dpu, 10),
-                },
-            );
+            dpu.post(1, Verb::Receive { into: room(&*link.dpu, 10) });
         }
-        let truncated = WorkError::Truncated {
-            len: 11,
-            capacity: 10,
-        };
+        let truncated = WorkError::Truncated { len: 11, capacity: 10 };
         assert_eq!(dpu.complete(1)[0].result, Err(truncated));
         assert_eq!(dpu.receive(1), [[2; 10]]);
     }

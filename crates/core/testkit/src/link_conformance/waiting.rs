@@ -9,10 +9,7 @@ use super::driver::{Link, PATIENCE, Pair, config, import, pattern, room, source}
 use overside_link::verbs::{Access, LinkConfig, LinkErrorKind, Messages, RecvBatch, Verb};
 
 fn with_events() -> LinkConfig {
-    LinkConfig {
-        event: true,
-        ..config()
-    }
+    LinkConfig { event: true, ..config() }
 }
 
 /// Waits until there may be something, as a program does. `false`: there was nothing.

@@ -49,10 +49,7 @@ fn open(device: &dyn Device) -> Box<dyn Context> {
 fn job(device: &dyn Device, tag: u64) -> Job {
     Job {
         tag,
-        source: device
-            .register(ExternalBytes::new(vec![7; 100]))
-            .unwrap()
-            .into(),
+        source: device.register(ExternalBytes::new(vec![7; 100])).unwrap().into(),
         destination: device.alloc(100, 1).unwrap(),
         deadline: None,
     }
@@ -75,25 +72,19 @@ fn a_job_beyond_its_time_completes_as_late() {
     let stalls = FaultInjection::new(inline(), |_| Some(Fault::Stall)).device();
     let device = TimeLimit::around(stalls, LIMIT);
     let mut context = open(&*device);
-    context
-        .submit(&mut VecDeque::from([job(&*device, 5)]))
-        .unwrap();
+    context.submit(&mut VecDeque::from([job(&*device, 5)])).unwrap();
     let mut out = Vec::new();
     while context.poll(&mut out, 16).unwrap() == 0 {
         std::thread::yield_now();
     }
-    assert_eq!(
-        (out[0].tag, &out[0].result),
-        (5, &Err(JobError::DeadlineExceeded))
-    );
+    assert_eq!((out[0].tag, &out[0].result), (5, &Err(JobError::DeadlineExceeded)));
     assert_eq!(context.quarantined(), 1);
 }
 
 #[test]
 fn a_device_that_keeps_jobs_in_silence_is_lost() {
-    let forgets = FaultInjection::new(inline(), |job| {
-        (job.of_context > 0).then_some(Fault::Silence)
-    });
+    let forgets =
+        FaultInjection::new(inline(), |job| (job.of_context > 0).then_some(Fault::Silence));
     let device = TimeLimit::around(forgets.device(), LIMIT);
     let mut context = open(&*device);
     let mut jobs = (0..3).map(|tag| job(&*device, tag)).collect();
@@ -118,10 +109,7 @@ fn a_device_that_takes_nothing_is_lost() {
         }
         std::thread::yield_now();
     };
-    assert!(
-        matches!(&error, SubmitError::Lost(lost) if is_silence(lost)),
-        "{error}"
-    );
+    assert!(matches!(&error, SubmitError::Lost(lost) if is_silence(lost)), "{error}");
     assert!(begin.elapsed() > LIMIT && jobs.len() == 1);
 }
 
@@ -130,9 +118,7 @@ fn an_idle_device_is_not_lost() {
     let device = TimeLimit::around(inline(), LIMIT);
     let mut context = open(&*device);
     for tag in 0..2 {
-        context
-            .submit(&mut VecDeque::from([job(&*device, tag)]))
-            .unwrap();
+        context.submit(&mut VecDeque::from([job(&*device, tag)])).unwrap();
         let mut out = Vec::new();
         while context.poll(&mut out, 16).unwrap() == 0 {}
         std::thread::sleep(3 * LIMIT);

@@ -50,10 +50,7 @@ struct Toy {
 pub(crate) fn toy(fault: Fault) -> Arc<dyn Device> {
     let cores = CpuDevice::new(CpuOptions::default()).unwrap();
     // One operation is missing, so that the suite can request it.
-    let known = cores
-        .capabilities()
-        .iter()
-        .filter(|one| one.operation != Operation::Copy);
+    let known = cores.capabilities().iter().filter(|one| one.operation != Operation::Copy);
     let capabilities = known.map(|one| Capability {
         max_source_bytes: 50_000,
         max_destination_bytes: 100_000,
@@ -147,10 +144,7 @@ impl DeviceLayer for Toy {
         let (config, limits) = self.plan(config)?;
         let context = self.cores.open(config)?;
         let (toy, stuck) = (self.clone(), None);
-        Ok(LayeredContext::around(
-            context,
-            ToyContext { toy, limits, stuck },
-        ))
+        Ok(LayeredContext::around(context, ToyContext { toy, limits, stuck }))
     }
 }
 
@@ -169,12 +163,7 @@ impl ContextLayer for ToyContext {
         if let Some(error) = &self.stuck {
             let (device, reason) = ("cpu".into(), error.to_string());
             let tags = Vec::new();
-            return Err(Lost {
-                device,
-                reason,
-                tags,
-            }
-            .into());
+            return Err(Lost { device, reason, tags }.into());
         }
         let refused = jobs.iter().position(|job| self.limits.check(job).is_err());
         if refused == Some(0) {

@@ -35,12 +35,7 @@ enum Room {
 
 impl Input {
     pub(super) fn new() -> Result<Self, Error> {
-        Ok(Self {
-            room: Room::Own(own(OWN_BYTES, &mut None)?),
-            filled: 0,
-            at: 0,
-            spare: None,
-        })
+        Ok(Self { room: Room::Own(own(OWN_BYTES, &mut None)?), filled: 0, at: 0, spare: None })
     }
 
     /// Returns `true` if no input is buffered.

@@ -35,14 +35,8 @@ pub(super) struct Expected {
 impl Expected {
     /// Returns the checksum that a device's result is verified by; `None` if none is known.
     fn checksum(&self) -> Option<Checksum> {
-        let crc = self.crc.map(|value| Checksum {
-            of: |bytes| crc32(0, bytes),
-            value,
-        });
-        crc.or(self.xxh64.map(|value| Checksum {
-            of: |bytes| xxh64(bytes, 0) as u32,
-            value,
-        }))
+        let crc = self.crc.map(|value| Checksum { of: |bytes| crc32(0, bytes), value });
+        crc.or(self.xxh64.map(|value| Checksum { of: |bytes| xxh64(bytes, 0) as u32, value }))
     }
 }
 
@@ -249,9 +243,7 @@ fn verified(
         Err(error) => return Err(Error::Job(error.clone())),
     }
     let content = piece.output().ok_or_else(|| {
-        Error::Job(JobError::Failed(
-            "a device found nothing to decompress".into(),
-        ))
+        Error::Job(JobError::Failed("a device found nothing to decompress".into()))
     })?;
     if expected.bytes.is_some_and(|bytes| bytes != content.len()) {
         return Err(other_length());

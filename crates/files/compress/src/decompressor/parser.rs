@@ -101,9 +101,7 @@ impl<W: Write> Parser<W> {
         let next = match &mut self.state {
             ParserState::Between => self.between(bytes, at, last)?,
             ParserState::Skipping(left) => {
-                let len = usize::try_from(*left)
-                    .unwrap_or(usize::MAX)
-                    .min(bytes.len() - at);
+                let len = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len() - at);
                 *left -= len as u64;
                 if *left == 0 {
                     self.state = ParserState::Between;
@@ -142,9 +140,7 @@ impl<W: Write> Parser<W> {
             ParserState::Ignoring(_) => Ok(()),
             ParserState::Between if self.offset > 0 => Ok(()),
             ParserState::Between => Err(Error::Empty),
-            _ => Err(Error::Truncated {
-                place: self.place(),
-            }),
+            _ => Err(Error::Truncated { place: self.place() }),
         }
     }
 
@@ -191,10 +187,7 @@ impl<W: Write> Parser<W> {
 
     /// Begins to ignore trailing data.
     fn ignore(&mut self) -> ParseStep {
-        self.state = ParserState::Ignoring(TrailingData {
-            bytes: 0,
-            padding: true,
-        });
+        self.state = ParserState::Ignoring(TrailingData { bytes: 0, padding: true });
         ParseStep::Consumed(0)
     }
 

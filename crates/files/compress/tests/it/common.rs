@@ -11,12 +11,7 @@ pub(crate) use overside_testkit::data::noise;
 
 /// Options for one container, with small chunks, so that there are many.
 pub(crate) fn options(container: Container) -> Options {
-    Options {
-        container: Some(container),
-        chunk_bytes: 16 << 10,
-        threads: 2,
-        ..Options::default()
-    }
+    Options { container: Some(container), chunk_bytes: 16 << 10, threads: 2, ..Options::default() }
 }
 
 pub(crate) fn compressed(content: &[u8], options: &Options) -> (Vec<u8>, Summary) {
@@ -28,10 +23,7 @@ pub(crate) fn compressed(content: &[u8], options: &Options) -> (Vec<u8>, Summary
 }
 
 pub(crate) fn decompressed(bytes: &[u8]) -> Result<(Vec<u8>, Summary), Error> {
-    let options = Options {
-        threads: 2,
-        ..Options::default()
-    };
+    let options = Options { threads: 2, ..Options::default() };
     let mut out = Vec::new();
     let summary = decompress(bytes, &mut out, &options)?;
     assert_eq!(summary.bytes_in, bytes.len() as u64);
@@ -54,10 +46,7 @@ pub(crate) fn contents() -> Vec<(&'static str, Vec<u8>)> {
         ("text", text(300_000)),
         ("noise", noise(200_000)),
         ("zeros", vec![0; 500_000]),
-        (
-            "mixed",
-            [noise(50_000), text(50_000), noise(20_000), vec![7; 90_000]].concat(),
-        ),
+        ("mixed", [noise(50_000), text(50_000), noise(20_000), vec![7; 90_000]].concat()),
     ]
 }
 

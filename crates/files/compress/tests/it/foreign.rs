@@ -18,12 +18,9 @@ fn read_back(program: &str, arguments: &[&str], content: &[u8]) -> Option<(u64, 
 #[test]
 fn gzip_files_of_single_members_are_read_in_pieces() {
     for content in [Vec::new(), b"x".to_vec(), text(700_000), noise(300_000)] {
-        for (program, arguments) in [
-            ("gzip", &["-c"][..]),
-            ("gzip", &["-1c"]),
-            ("pigz", &["-9c"]),
-            ("igzip", &["-c"]),
-        ] {
+        for (program, arguments) in
+            [("gzip", &["-c"][..]), ("gzip", &["-1c"]), ("pigz", &["-9c"]), ("igzip", &["-c"])]
+        {
             if let Some(read) = read_back(program, arguments, &content) {
                 assert_eq!(read, (1, 1), "{program}");
             }
@@ -78,10 +75,7 @@ fn what_gzip_headers_may_hold_is_read() {
     assert_eq!(original.mtime, 0x0403_0201);
     let bad = [&header[..], &(crc ^ 1).to_le_bytes(), rest].concat();
     let error = decompressed(&bad).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "gzip member 1, at byte 0: its header has a wrong checksum"
-    );
+    assert_eq!(error, "gzip member 1, at byte 0: its header has a wrong checksum");
 }
 
 #[test]
@@ -89,19 +83,12 @@ fn what_follows_the_last_gzip_member_is_ignored_and_said() {
     for container in [Container::Gzip, Container::Zlib] {
         let content = text(40_000);
         let (bytes, _) = compressed(&content, &options(container));
-        for (more, padding) in [
-            (&[0; 1000][..], true),
-            (&b"garbage"[..], false),
-            (&[9; 1], false),
-        ] {
+        for (more, padding) in [(&[0; 1000][..], true), (&b"garbage"[..], false), (&[9; 1], false)]
+        {
             let (back, summary) = decompressed(&[&bytes, more].concat()).unwrap();
             assert!(back == content, "{container}");
             let bytes = more.len() as u64;
-            assert_eq!(
-                summary.ignored,
-                Some(TrailingData { bytes, padding }),
-                "{container}"
-            );
+            assert_eq!(summary.ignored, Some(TrailingData { bytes, padding }), "{container}");
         }
     }
 }

@@ -16,10 +16,7 @@ use proptest::prelude::*;
 /// A small file of each format.
 fn files() -> Vec<(Container, Vec<u8>, Vec<u8>)> {
     let content = [text(3000), noise(500), text(2000)].concat();
-    let options = |container| Options {
-        chunk_bytes: 2048,
-        ..options(container)
-    };
+    let options = |container| Options { chunk_bytes: 2048, ..options(container) };
     Container::ALL
         .map(|container| {
             let (bytes, _) = compressed(&content, &options(container));
@@ -31,14 +28,10 @@ fn files() -> Vec<(Container, Vec<u8>, Vec<u8>)> {
 #[test]
 fn what_is_cut_off_is_truncated_and_what_came_before_is_right() {
     for (container, content, bytes) in files() {
-        let begins: Vec<usize> = (headers(container, &bytes).iter().flatten())
-            .map(|header| header.start)
-            .collect();
+        let begins: Vec<usize> =
+            (headers(container, &bytes).iter().flatten()).map(|header| header.start).collect();
         let near = begins.iter().flat_map(|begin| [*begin, begin + 1]);
-        for len in near
-            .chain((0..bytes.len()).step_by(7))
-            .chain([bytes.len() - 1])
-        {
+        for len in near.chain((0..bytes.len()).step_by(7)).chain([bytes.len() - 1]) {
             if len == 0 {
                 continue;
             }
@@ -99,10 +92,7 @@ fn a_flipped_bit_is_noticed_before_its_member_is_written() {
                     // With another header a member may have to be decompressed in pieces.
                     let strict = (headers.as_ref())
                         .is_some_and(|all| !all.iter().any(|header| header.contains(&at)));
-                    assert!(
-                        !strict || content.starts_with(&output),
-                        "{container} {at}: {error}"
-                    );
+                    assert!(!strict || content.starts_with(&output), "{container} {at}: {error}");
                 }
             }
         }
@@ -123,25 +113,13 @@ fn members_that_lie_about_their_lengths_are_refused() {
     let (good, _) = compressed(&text(5000), &Options::default());
     let len = good.len() as u32;
     assert_eq!(lying(len, 5000), good);
-    for (member, content) in [
-        (len, 4999),
-        (len, 5001),
-        (len, 0),
-        (len - 1, 5000),
-        (0, 5000),
-    ] {
+    for (member, content) in [(len, 4999), (len, 5001), (len, 0), (len - 1, 5000), (0, 5000)] {
         let error = decompressed(&lying(member, content)).unwrap_err();
-        assert!(
-            matches!(error, Error::Corrupt { .. }),
-            "{member} {content}: {error}"
-        );
+        assert!(matches!(error, Error::Corrupt { .. }), "{member} {content}: {error}");
     }
     for member in [len + 1, 1 << 20, 60 << 20] {
         let error = decompressed(&lying(member, 5000)).unwrap_err();
-        assert!(
-            matches!(error, Error::Truncated { .. }),
-            "{member}: {error}"
-        );
+        assert!(matches!(error, Error::Truncated { .. }), "{member}: {error}");
     }
     // More than is ever held at once: it is read in pieces.
     let error = decompressed(&lying(u32::MAX, 5000)).unwrap_err();
@@ -157,10 +135,7 @@ fn output_is_limited_where_that_is_asked_for() {
         let content = vec![0; 100_000];
         let (bytes, _) = compressed(&content, &options(container));
         let limited = |limit| {
-            let options = Options {
-                max_output_bytes: Some(limit),
-                ..options(container)
-            };
+            let options = Options { max_output_bytes: Some(limit), ..options(container) };
             let mut out = Vec::new();
             let result = decompress(&bytes[..], &mut out, &options);
             assert!(out.len() as u64 <= limit, "{container}");

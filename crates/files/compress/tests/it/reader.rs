@@ -24,18 +24,13 @@ fn what_is_read_is_what_was_compressed() {
 fn what_was_there_of_a_truncated_stream_is_read_before_the_error() {
     let content = text(300_000);
     for container in Container::ALL {
-        let options = Options {
-            chunk_bytes: 256 << 10,
-            ..options(container)
-        };
+        let options = Options { chunk_bytes: 256 << 10, ..options(container) };
         let (mut bytes, _) = compressed(&content, &options);
         bytes.truncate(bytes.len() / 2);
         let mut reader = DecompressReader::new(Cursor::new(bytes), Options::default()).unwrap();
         let mut back = Vec::new();
         let error = reader.read_to_end(&mut back).unwrap_err();
-        let inner = error
-            .get_ref()
-            .and_then(|error| error.downcast_ref::<Error>());
+        let inner = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
         assert!(matches!(inner, Some(Error::Truncated { .. })), "{error}");
         assert!(content.starts_with(&back), "{container}");
         // A block of LZ4 is there or it is not; zstd's are up to 128 KiB.

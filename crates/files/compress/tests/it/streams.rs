@@ -67,10 +67,7 @@ fn every_level_is_read_by_others() {
         (Container::Zstd, 1..=12),
     ] {
         for level in levels {
-            let options = Options {
-                level: Some(level),
-                ..options(container)
-            };
+            let options = Options { level: Some(level), ..options(container) };
             let (bytes, summary) = compressed(&content, &options);
             let (program, arguments) = readers(container)[0];
             if let Some(back) = tool(program, arguments, &bytes) {
@@ -92,9 +89,7 @@ fn memory_that_is_lent_makes_the_same_file_and_is_read_where_it_is() {
             let options = options(container);
             let (expected, _) = compressed(&content, &options);
             let mut compressor = Compressor::new(Vec::new(), &options).unwrap();
-            compressor
-                .lend(ExternalBytes::new(content.clone()))
-                .unwrap();
+            compressor.lend(ExternalBytes::new(content.clone())).unwrap();
             let (bytes, summary) = compressor.finish().unwrap();
             assert!(bytes == expected, "{container} of {what}");
             assert_eq!(summary.bytes_in, content.len() as u64);
@@ -103,9 +98,7 @@ fn memory_that_is_lent_makes_the_same_file_and_is_read_where_it_is() {
             for middle in [0, bytes.len() / 2] {
                 let mut decompressor = Decompressor::new(Vec::new(), &options).unwrap();
                 for part in [&bytes[..middle], &bytes[middle..]] {
-                    decompressor
-                        .lend(ExternalBytes::new(part.to_vec()))
-                        .unwrap();
+                    decompressor.lend(ExternalBytes::new(part.to_vec())).unwrap();
                 }
                 let (back, summary) = decompressor.finish().unwrap();
                 assert!(back == content, "{container} of {what} {middle}");

@@ -17,35 +17,20 @@ use overside_compress::{
 use overside_device::{Device, ExternalBytes, Timing};
 
 fn card() -> Arc<dyn Device> {
-    let options = DeviceOptions {
-        timing: Some(Timing::Functional),
-        ..DeviceOptions::default()
-    };
+    let options = DeviceOptions { timing: Some(Timing::Functional), ..DeviceOptions::default() };
     overside_backends::open("emulated:bf2", &options).unwrap()
 }
 
 fn submitted_by(count: usize, base: Options) -> Options {
-    Options {
-        submitters: NonZeroUsize::new(count).unwrap(),
-        chunk_bytes: 10_000,
-        ..base
-    }
+    Options { submitters: NonZeroUsize::new(count).unwrap(), chunk_bytes: 10_000, ..base }
 }
 
 #[test]
 fn several_submitters_make_what_one_makes() {
     let content = text(700_001);
-    for container in [
-        Container::Gzip,
-        Container::Zlib,
-        Container::Lz4,
-        Container::Zstd,
-    ] {
+    for container in [Container::Gzip, Container::Zlib, Container::Lz4, Container::Zstd] {
         // A level that ISA-L has not: what its level 1 makes also depends on where it lies.
-        let base = Options {
-            level: Some(6),
-            ..options(container)
-        };
+        let base = Options { level: Some(6), ..options(container) };
         let one = compressed(&content, &submitted_by(1, base.clone())).0;
         for count in [2, 3, 7] {
             let (several, summary) = compressed(&content, &submitted_by(count, base.clone()));
@@ -53,12 +38,7 @@ fn several_submitters_make_what_one_makes() {
             let report = summary.report.unwrap();
             assert_eq!(report.cpu.unwrap().source_bytes, content.len() as u64);
             let mut back = Vec::new();
-            decompress(
-                &one[..],
-                &mut back,
-                &submitted_by(count, Options::default()),
-            )
-            .unwrap();
+            decompress(&one[..], &mut back, &submitted_by(count, Options::default())).unwrap();
             assert!(back == content, "{container:?} {count}");
         }
     }
@@ -129,12 +109,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn a_call_that_goes_on_is_a_future() {
     let content = text(500_000);
     let calls: Vec<_> = (0..10)
-        .map(|_| {
-            compress_async(
-                ExternalBytes::new(content.clone()),
-                options(Container::Zstd),
-            )
-        })
+        .map(|_| compress_async(ExternalBytes::new(content.clone()), options(Container::Zstd)))
         .collect();
     for call in calls {
         let (bytes, summary) = block_on(call).unwrap();
@@ -149,12 +124,8 @@ fn a_call_that_goes_on_is_a_future() {
 #[test]
 fn a_call_that_is_cancelled_ends() {
     let content = text(60_000_000);
-    let options = Options {
-        level: Some(9),
-        threads: 1,
-        policy: Policy::Cpu,
-        ..options(Container::Gzip)
-    };
+    let options =
+        Options { level: Some(9), threads: 1, policy: Policy::Cpu, ..options(Container::Gzip) };
     let calls: Vec<_> = (0..4)
         .map(|_| compress_async(ExternalBytes::new(content.clone()), options.clone()))
         .collect();

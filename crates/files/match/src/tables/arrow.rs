@@ -22,10 +22,7 @@ impl Search {
         column: &str,
         sink: &mut dyn Sink,
     ) -> Result<SearchSummary, Error> {
-        self.table(
-            Table::arrow_file(file, |schema| columns(schema, column))?,
-            sink,
-        )
+        self.table(Table::arrow_file(file, |schema| columns(schema, column))?, sink)
     }
 
     /// Searches a column of an Arrow IPC stream. Nulls do not match.
@@ -38,10 +35,7 @@ impl Search {
         column: &str,
         sink: &mut dyn Sink,
     ) -> Result<SearchSummary, Error> {
-        self.table(
-            Table::arrow_stream(input, |schema| columns(schema, column))?,
-            sink,
-        )
+        self.table(Table::arrow_stream(input, |schema| columns(schema, column))?, sink)
     }
 
     /// Searches a column of a Parquet file. Nulls do not match.
@@ -55,12 +49,8 @@ impl Search {
         sink: &mut dyn Sink,
     ) -> Result<SearchSummary, Error> {
         let choose = |schema: &Schema| columns(schema, column);
-        let options = ParquetOptions {
-            strings: Strings::Views,
-            bounds: &[],
-            written: None,
-            pool: None,
-        };
+        let options =
+            ParquetOptions { strings: Strings::Views, bounds: &[], written: None, pool: None };
         self.table(Table::parquet(file, options, choose)?, sink)
     }
 
@@ -155,10 +145,7 @@ pub fn values_are_text(kind: &DataType) -> bool {
 fn check(kind: &DataType, name: &str) -> Result<(), Error> {
     match values_are_text(kind) {
         true => Ok(()),
-        false => Err(Error::ColumnType {
-            name: name.into(),
-            kind: kind.to_string(),
-        }),
+        false => Err(Error::ColumnType { name: name.into(), kind: kind.to_string() }),
     }
 }
 

@@ -24,15 +24,9 @@ impl Search {
     ) -> Result<SearchSummary, Error> {
         let row_bytes = Rc::new(Cell::new(0));
         let max_bytes = self.options.record_bytes_max;
-        let bounded = Bounded {
-            input,
-            max_bytes,
-            row_bytes: Rc::clone(&row_bytes),
-        };
-        let mut reader = ReaderBuilder::new()
-            .delimiter(delimiter)
-            .flexible(true)
-            .from_reader(bounded);
+        let bounded = Bounded { input, max_bytes, row_bytes: Rc::clone(&row_bytes) };
+        let mut reader =
+            ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(bounded);
         let failed = |error, row| failed(error, row, max_bytes);
         let header = reader.byte_headers().map_err(|error| failed(error, 0))?;
         let index = index_of(header, column)?;

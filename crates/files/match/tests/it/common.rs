@@ -93,17 +93,9 @@ pub(crate) fn bluefield() -> Arc<dyn Device> {
 
 /// All placements of work on that device.
 pub(crate) fn placements() -> [Policy; 4] {
-    [
-        Policy::Cpu,
-        Policy::Device,
-        Policy::split(40.0).unwrap(),
-        Policy::Adaptive,
-    ]
+    [Policy::Cpu, Policy::Device, Policy::split(40.0).unwrap(), Policy::Adaptive]
 }
 
 pub(crate) fn selected(selected: u64) -> SearchSummary {
-    SearchSummary {
-        selected,
-        ..SearchSummary::default()
-    }
+    SearchSummary { selected, ..SearchSummary::default() }
 }

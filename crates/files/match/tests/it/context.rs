@@ -16,8 +16,7 @@ struct Around(Vec<(bool, Record)>);
 impl Around {
     fn keep(&mut self, selected: bool, record: SelectedRecord<'_>) {
         let value = record.value.map(<[u8]>::to_vec);
-        self.0
-            .push((selected, (record.number, record.offset, value)));
+        self.0.push((selected, (record.number, record.offset, value)));
     }
 }
 
@@ -149,45 +148,29 @@ fn a_limit_holds_for_counts_and_rows() {
             let lines = search.text(&mut &text[..], &mut ()).unwrap();
             let csv = [&b"c\n"[..], &text].concat();
             let rows = search.csv(&mut &csv[..], "c", b',', &mut ()).unwrap();
-            assert_eq!(
-                (lines.selected, rows.selected),
-                (expected, expected),
-                "{max} {answer:?}"
-            );
+            assert_eq!((lines.selected, rows.selected), (expected, expected), "{max} {answer:?}");
         }
     }
 }
 
 #[test]
 fn rows_have_neighbors_too() {
-    let context = Context {
-        before: 1,
-        after: 0,
-    };
+    let context = Context { before: 1, after: 0 };
     let mut search = Search::new(options_of("x", context, None)).unwrap();
     let mut found = Around::default();
     let csv = b"c\na\n\"b\nb\"\nx\n";
     search.csv(&mut &csv[..], "c", b',', &mut found).unwrap();
     let record = |number, text: &[u8]| (number, None, Some(text.to_vec()));
-    assert_eq!(
-        found.0,
-        [(false, record(2, b"b\nb")), (true, record(3, b"x"))]
-    );
+    assert_eq!(found.0, [(false, record(2, b"b\nb")), (true, record(3, b"x"))]);
 }
 
 #[test]
 fn what_is_held_back_is_bounded() {
-    let context = Context {
-        before: 1000,
-        after: 0,
-    };
+    let context = Context { before: 1000, after: 0 };
     let mut options = options_of("x", context, None);
     options.record_bytes_max = 64 << 10;
     let text = [&b"y".repeat(1000)[..], b"\n"].concat().repeat(100);
-    let error = Search::new(options)
-        .unwrap()
-        .text(&mut &text[..], &mut ())
-        .unwrap_err();
+    let error = Search::new(options).unwrap().text(&mut &text[..], &mut ()).unwrap_err();
     assert!(matches!(error, Error::TooLong { .. }), "{error}");
 }
 
@@ -222,8 +205,6 @@ fn something_around_a_pattern_makes_none_of_what_is_none() {
     assert!(Search::new(options.clone()).is_err());
     options.fixed_strings = true;
     let mut search = Search::new(options).unwrap();
-    let summary = search
-        .text(&mut &b"a)(b\nab\nxa)(b\n"[..], &mut ())
-        .unwrap();
+    let summary = search.text(&mut &b"a)(b\nab\nxa)(b\n"[..], &mut ()).unwrap();
     assert_eq!(summary.selected, 1);
 }

@@ -35,9 +35,7 @@ fn memory_is_read_where_it_is() {
         let mut search = Search::new(options).unwrap();
         let addresses = text.as_ptr_range();
         let mut within = Within(addresses.start as usize..addresses.end as usize, 0);
-        let tally = search
-            .memory(ExternalBytes::new(Arc::clone(&text)), &mut within)
-            .unwrap();
+        let tally = search.memory(ExternalBytes::new(Arc::clone(&text)), &mut within).unwrap();
         assert_eq!((tally, within.1), (selected(100_000), 100_000), "{policy}");
     }
 }
@@ -48,14 +46,8 @@ fn a_line_that_is_too_long_ends_the_search() {
     options.chunk_bytes = 16;
     options.record_bytes_max = 100;
     let text = [&b"a\n"[..], &[b'x'; 101], b"\n"].concat();
-    let result = Search::new(options)
-        .unwrap()
-        .memory(ExternalBytes::new(text), &mut ());
-    let Err(Error::TooLong {
-        place,
-        max_bytes: 100,
-    }) = result
-    else {
+    let result = Search::new(options).unwrap().memory(ExternalBytes::new(text), &mut ());
+    let Err(Error::TooLong { place, max_bytes: 100 }) = result else {
         panic!("{result:?}");
     };
     assert_eq!(place, "line that begins at byte 2");
@@ -66,11 +58,7 @@ fn arrays_are_parts_of_one_column() {
     let strings = |values: &[Option<&str>]| -> ArrayRef {
         Arc::new(values.iter().copied().collect::<StringArray>())
     };
-    let arrays = [
-        strings(&[Some("on"), None]),
-        strings(&[]),
-        strings(&[Some("off"), Some("on")]),
-    ];
+    let arrays = [strings(&[Some("on"), None]), strings(&[]), strings(&[Some("off"), Some("on")])];
     let mut search = Search::new(options(&["^on"], Answer::Records)).unwrap();
     let mut kept = Kept::default();
     let all = arrays.map(Ok);

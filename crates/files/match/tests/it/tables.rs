@@ -153,10 +153,7 @@ fn small_table() -> RecordBatch {
 }
 
 fn expected(patterns: &[&str]) -> Vec<common::Record> {
-    let rows: Vec<_> = rows()
-        .into_iter()
-        .map(|row| row.map(String::into_bytes))
-        .collect();
+    let rows: Vec<_> = rows().into_iter().map(|row| row.map(String::into_bytes)).collect();
     Oracle::new(patterns).rows(&rows, false)
 }
 
@@ -194,11 +191,7 @@ fn devices_find_the_same_rows() {
         let mut kept = Kept::default();
         let tally = search.array(batch.column(1), &mut kept).unwrap();
         assert!(kept.records == expected, "{policy}");
-        assert_eq!(
-            tally.long,
-            if policy.uses_device() { 70 } else { 0 },
-            "{policy}"
-        );
+        assert_eq!(tally.long, if policy.uses_device() { 70 } else { 0 }, "{policy}");
     }
 }
 
@@ -216,14 +209,9 @@ fn a_column_that_cannot_be_searched_is_named_with_what_there_is() {
         assert!(matches!(search("number"), Error::ColumnType { .. }));
     }
     let mut csv = Search::new(options(&["a"], Answer::Count)).unwrap();
-    let twice = csv
-        .csv(&mut &b"x,x\n1,2\n"[..], "x", b',', &mut ())
-        .unwrap_err();
+    let twice = csv.csv(&mut &b"x,x\n1,2\n"[..], "x", b',', &mut ()).unwrap_err();
     assert!(
-        matches!(
-            twice,
-            Error::Table(overside_tables::Error::SameColumns { count: 2, .. })
-        ),
+        matches!(twice, Error::Table(overside_tables::Error::SameColumns { count: 2, .. })),
         "{twice}"
     );
 }
@@ -256,10 +244,7 @@ fn damaged_files_are_errors() {
 fn lengths_that_a_file_has_not_are_errors() {
     let attempt = |kind, bytes: &[u8]| attempt(kind, bytes).unwrap_err().to_string();
     // A message of 4 GiB, of which nothing comes.
-    let error = attempt(
-        Kind::ArrowStream,
-        &[0xff, 0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff],
-    );
+    let error = attempt(Kind::ArrowStream, &[0xff, 0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff]);
     assert!(error.contains("ends in the middle"), "{error}");
     let error = attempt(Kind::ArrowFile, b"ARROW1\0\0\xff\xff\xff\x7fARROW1");
     assert!(error.contains("longer than the file"), "{error}");
@@ -278,9 +263,8 @@ fn lengths_that_a_file_has_not_are_errors() {
 #[test]
 fn absurd_lengths_in_arrow_files_are_errors() {
     let rows = small_table();
-    let compressed = IpcWriteOptions::default()
-        .try_with_compression(Some(CompressionType::LZ4_FRAME))
-        .unwrap();
+    let compressed =
+        IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
     let mut whole = Vec::new();
     let mut writer =
         FileWriter::try_new_with_options(&mut whole, &rows.schema(), compressed).unwrap();
@@ -308,23 +292,14 @@ fn csv_rows_may_have_commas_quotes_and_line_feeds() {
     let search = |patterns: &[&str], column| {
         let mut kept = Kept::default();
         let mut search = Search::new(options(patterns, Answer::Records)).unwrap();
-        let tally = search
-            .csv(&mut CSV.as_bytes(), column, b',', &mut kept)
-            .unwrap();
+        let tally = search.csv(&mut CSV.as_bytes(), column, b',', &mut kept).unwrap();
         let numbers: Vec<u64> = kept.records.iter().map(|record| record.0).collect();
         (numbers, tally.without_value, kept)
     };
     let (numbers, without, kept) = search(&["on I-7"], "what, where");
     assert_eq!((numbers, without), (vec![1, 4], 1));
-    assert_eq!(
-        kept.records[0].2.as_deref(),
-        Some(&b"Accident\non I-70"[..])
-    );
-    assert_eq!(
-        search(&["^on I-7"], "what, where").0,
-        [4],
-        "a row is one record"
-    );
+    assert_eq!(kept.records[0].2.as_deref(), Some(&b"Accident\non I-70"[..]));
+    assert_eq!(search(&["^on I-7"], "what, where").0, [4], "a row is one record");
     assert_eq!(search(&["quoted\" note$"], "note").0, [2]);
     assert_eq!(search(&["^$"], "note").0, [4]);
     assert_eq!(search(&["[0-9]"], "id").0, [1, 2, 3, 4]);
@@ -366,10 +341,7 @@ fn rows_that_share_a_value_in_a_file_share_it_in_memory() {
     assert!(file.metadata().unwrap().len() < 10_000);
     let mut options = options(&["a[.]b$"], Answer::Count);
     options.engine = "literal".into();
-    let tally = Search::new(options)
-        .unwrap()
-        .parquet(file, "text", &mut ())
-        .unwrap();
+    let tally = Search::new(options).unwrap().parquet(file, "text", &mut ()).unwrap();
     assert_eq!(tally.selected, rows as u64);
 }
 
@@ -391,9 +363,7 @@ fn a_length_that_compressed_bytes_cannot_become_is_refused() {
         drop(writer);
         let search = |bytes: &[u8]| {
             let options = self::options(&["d$"], Answer::Count);
-            Search::new(options)
-                .unwrap()
-                .arrow_stream(&mut &bytes[..], "text", &mut ())
+            Search::new(options).unwrap().arrow_stream(&mut &bytes[..], "text", &mut ())
         };
         assert_eq!(search(&bytes).unwrap().selected, 1);
         let said = (text.len() as u64).to_le_bytes();

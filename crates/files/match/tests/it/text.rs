@@ -9,14 +9,8 @@ use overside_device::ExternalBytes;
 use overside_match::{Answer, Error, Input, Search};
 use proptest::prelude::*;
 
-const PATTERNS: [&[&str]; 6] = [
-    &["ab"],
-    &["a.*b"],
-    &["^$"],
-    &["a$", "^b"],
-    &["[^a]b", "bb+"],
-    &[".*"],
-];
+const PATTERNS: [&[&str]; 6] =
+    [&["ab"], &["a.*b"], &["^$"], &["a$", "^b"], &["[^a]b", "bb+"], &[".*"]];
 
 /// Text that arrives in pieces, with waits between them.
 struct Drops<'a> {
@@ -124,10 +118,7 @@ fn devices_find_the_same_and_long_lines_are_searched_beside_them() {
             assert!(chunks(report.devices.first()) > 0);
         }
         options.answer = Answer::Count;
-        let counted = Search::new(options)
-            .unwrap()
-            .text(&mut &text[..], &mut ())
-            .unwrap();
+        let counted = Search::new(options).unwrap().text(&mut &text[..], &mut ()).unwrap();
         assert_eq!(counted.selected, expected.len() as u64, "{policy}");
     }
 }
@@ -136,10 +127,7 @@ fn devices_find_the_same_and_long_lines_are_searched_beside_them() {
 fn a_search_ends_when_no_more_is_wanted_and_can_go_on_with_the_next_input() {
     let text = b"a\n".repeat(1 << 20);
     let mut search = Search::new(options(&["a"], Answer::Records)).unwrap();
-    let mut kept = Kept {
-        most: Some(3),
-        ..Kept::default()
-    };
+    let mut kept = Kept { most: Some(3), ..Kept::default() };
     let tally = search.text(&mut &text[..], &mut kept).unwrap();
     assert_eq!((tally.selected, kept.records.len()), (3, 3));
     let tally = search.text(&mut &b"b\na\n"[..], &mut ()).unwrap();
@@ -227,8 +215,5 @@ fn patterns_are_checked_before_anything_is_read() {
     let mut options = options(&["ROAD.*Closed"], Answer::Count);
     options.ignore_case = true;
     let mut search = Search::new(options).unwrap();
-    assert_eq!(
-        search.text(&mut &b"Road closed\n"[..], &mut ()).unwrap(),
-        selected(1)
-    );
+    assert_eq!(search.text(&mut &b"Road closed\n"[..], &mut ()).unwrap(), selected(1));
 }

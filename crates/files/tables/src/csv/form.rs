@@ -91,10 +91,7 @@ impl<'a> TimeText<'a> {
             return None;
         }
         let fraction = match is_mark(19, b".") {
-            true => bytes[20..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_digit())
-                .count(),
+            true => bytes[20..].iter().take_while(|byte| byte.is_ascii_digit()).count(),
             false => 0,
         };
         let end = match (is_mark(19, b"."), fraction) {
@@ -135,9 +132,7 @@ impl<'a> TimeText<'a> {
     /// Returns the instant in the unit with that number of digits.
     fn value(&self, digits: u8) -> Option<i64> {
         let fraction = self.fraction * 10_i64.pow((digits - self.digits).into());
-        self.seconds
-            .checked_mul(10_i64.pow(digits.into()))?
-            .checked_add(fraction)
+        self.seconds.checked_mul(10_i64.pow(digits.into()))?.checked_add(fraction)
     }
 }
 
@@ -193,15 +188,12 @@ impl TimeLayout {
 impl Form {
     /// Returns the possible forms of a value, the best first.
     pub(super) fn all_of(text: &str) -> Vec<Self> {
-        let scale = text
-            .split_once('.')
-            .map_or(0, |(_, fraction)| fraction.len());
+        let scale = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
         let mut forms = vec![Self::Boolean, Self::Integer];
         forms.extend([false, true].map(Self::Float));
         forms.extend([Self::Decimal(scale.min(DIGITS.into()) as i8), Self::Date]);
-        let layouts = [true, false]
-            .into_iter()
-            .filter_map(|is_least| TimeLayout::of(text, is_least));
+        let layouts =
+            [true, false].into_iter().filter_map(|is_least| TimeLayout::of(text, is_least));
         forms.extend(layouts.map(Self::Time));
         forms.retain(|form| form.has(text));
         forms
@@ -250,28 +242,23 @@ impl Form {
         let text = array.as_string::<i32>();
         Ok(match self {
             Self::Text => ArrayRef::clone(array),
-            Self::Boolean => match text
-                .iter()
-                .position(|text| text.is_some_and(|text| !self.has(text)))
-            {
-                Some(row) => return Err(row),
-                None => Arc::new(
-                    text.iter()
-                        .map(|text| text.map(|text| text == "true"))
-                        .collect::<BooleanArray>(),
-                ),
-            },
+            Self::Boolean => {
+                match text.iter().position(|text| text.is_some_and(|text| !self.has(text))) {
+                    Some(row) => return Err(row),
+                    None => Arc::new(
+                        text.iter()
+                            .map(|text| text.map(|text| text == "true"))
+                            .collect::<BooleanArray>(),
+                    ),
+                }
+            }
             Self::Integer => Arc::new(values::<Int64Type>(text, integer)?),
             Self::Float(is_short) => {
                 Arc::new(values::<Float64Type>(text, |text| float(text, *is_short))?)
             }
             Self::Decimal(scale) => {
                 let values = values::<Decimal128Type>(text, |text| decimal(text, *scale))?;
-                Arc::new(
-                    values
-                        .with_precision_and_scale(DIGITS, *scale)
-                        .map_err(|_| 0_usize)?,
-                )
+                Arc::new(values.with_precision_and_scale(DIGITS, *scale).map_err(|_| 0_usize)?)
             }
             Self::Date => Arc::new(values::<Date32Type>(text, date)?),
             Self::Time(layout) => {
@@ -482,14 +469,11 @@ pub(crate) fn as_text(field: &Field, array: &ArrayRef) -> Result<Option<ArrayRef
         }
         DataType::Timestamp(..) if form.starts_with("%Y-") => {
             let form = Some(form.as_str());
-            let options = FormatOptions::new()
-                .with_timestamp_format(form)
-                .with_timestamp_tz_format(form);
+            let options =
+                FormatOptions::new().with_timestamp_format(form).with_timestamp_tz_format(form);
             let formatter = ArrayFormatter::try_new(array, &options)?;
             for row in 0..array.len() {
-                let value = array
-                    .is_valid(row)
-                    .then(|| formatter.value(row).try_to_string());
+                let value = array.is_valid(row).then(|| formatter.value(row).try_to_string());
                 text.push(value.transpose()?);
             }
         }

@@ -38,10 +38,7 @@ pub(super) enum Encoded {
 /// Returns the header of written frames. It has neither content size nor checksum: the format has
 /// its own lengths, and Arrow's libraries write no checksums.
 pub(super) fn lz4_header(len: usize) -> Header {
-    Header {
-        content_checksum: false,
-        ..Header::for_blocks(LZ4_BLOCK_BYTES.min(len), None)
-    }
+    Header { content_checksum: false, ..Header::for_blocks(LZ4_BLOCK_BYTES.min(len), None) }
 }
 
 /// Compresses a buffer that is not empty.
@@ -67,9 +64,7 @@ pub(super) fn compress(
         return Ok(Encoded::Stored(source));
     };
     prefix.copy_from_slice(&(source.len() as i64).to_le_bytes());
-    Ok(Encoded::Compressed(
-        memory.lend(region, PREFIX_BYTES + written),
-    ))
+    Ok(Encoded::Compressed(memory.lend(region, PREFIX_BYTES + written)))
 }
 
 /// Returns the length that was written; `None` if it did not fit.
@@ -112,10 +107,7 @@ impl<'a> Lz4FrameWriter<'a> {
     pub(super) fn new(header: &Header, room: &'a mut [u8]) -> Option<Self> {
         let header = header.write();
         room.get_mut(..header.len())?.copy_from_slice(&header);
-        Some(Self {
-            room,
-            written: header.len(),
-        })
+        Some(Self { room, written: header.len() })
     }
 
     /// Returns the room for the next block; `None` if there is no room left.
@@ -129,9 +121,7 @@ impl<'a> Lz4FrameWriter<'a> {
         let len = match compressed {
             Some(len) => len as u32,
             None => {
-                self.room()?
-                    .get_mut(..source.len())?
-                    .copy_from_slice(source);
+                self.room()?.get_mut(..source.len())?.copy_from_slice(source);
                 source.len() as u32 | STORED
             }
         };
@@ -204,10 +194,7 @@ fn whole(
     room: &mut [u8],
 ) -> Result<usize, Error> {
     let kernel = kernels.get(Operation::Decompress(format), None)?;
-    kernel
-        .run(&[frame], room)
-        .map(|output| output.written)
-        .map_err(damaged)
+    kernel.run(&[frame], room).map(|output| output.written).map_err(damaged)
 }
 
 /// Converts a codec's error for input from outside. Corrupt or overlong input is reported as
@@ -265,9 +252,7 @@ pub(super) fn lz4_blocks(frame: &[u8]) -> Result<Option<Vec<Lz4Block>>, Error> {
     }
     match frame.len() - begin {
         0 => Ok(Some(blocks)),
-        excess => Err(Error::Damaged(format!(
-            "{excess} bytes follow an LZ4 frame"
-        ))),
+        excess => Err(Error::Damaged(format!("{excess} bytes follow an LZ4 frame"))),
     }
 }
 

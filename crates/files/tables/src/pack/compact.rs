@@ -30,9 +30,7 @@ pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch, Error> {
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let schema = batch.schema();
-    Ok(RecordBatch::try_new_with_options(
-        schema, columns, &options,
-    )?)
+    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }
 
 fn compacted(column: &ArrayRef) -> Result<ArrayRef, Error> {

@@ -109,18 +109,11 @@ impl Decoder {
         &mut self,
         incoming: Incoming,
     ) -> Result<Option<arrow_array::RecordBatch>, Error> {
-        let Incoming {
-            header,
-            mut buffers,
-            pending,
-            ..
-        } = incoming;
+        let Incoming { header, mut buffers, pending, .. } = incoming;
         let (decompressed, cpu_ns) = self.pool.threads.wait(pending)?;
         self.cpu_ns += cpu_ns;
         let missing = buffers.iter_mut().filter(|buffer| buffer.is_none());
-        missing
-            .zip(decompressed.into_iter().flatten())
-            .for_each(|(to, from)| *to = Some(from));
+        missing.zip(decompressed.into_iter().flatten()).for_each(|(to, from)| *to = Some(from));
         self.decode(&header, buffers.into_iter().flatten().collect())
     }
 
@@ -160,12 +153,7 @@ impl Decoder {
             }
         }
         let pending = self.decompress(frames);
-        Ok(Incoming {
-            header,
-            buffers,
-            pending,
-            bytes,
-        })
+        Ok(Incoming { header, buffers, pending, bytes })
     }
 
     fn decompress(&self, frames: Vec<Frame>) -> Pending<Vec<Buffer>> {

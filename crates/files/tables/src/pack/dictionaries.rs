@@ -48,10 +48,7 @@ impl Dictionaries {
         dictionary.parts.push(values);
         let bytes = self.all.values().map(|one| one.bytes).sum();
         match bytes > self.bytes_max {
-            true => Err(Error::TooLong {
-                bytes,
-                bytes_max: self.bytes_max,
-            }),
+            true => Err(Error::TooLong { bytes, bytes_max: self.bytes_max }),
             false => Ok(()),
         }
     }

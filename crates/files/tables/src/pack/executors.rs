@@ -54,12 +54,7 @@ pub(super) struct Executors {
 
 impl Executors {
     pub(super) fn new(placement: Placement, threads: usize) -> Self {
-        Self {
-            placement,
-            threads,
-            idle: Mutex::default(),
-            cpu_part: Mutex::default(),
-        }
+        Self { placement, threads, idle: Mutex::default(), cpu_part: Mutex::default() }
     }
 
     /// Returns `true` if a device supports the operation.
@@ -111,9 +106,7 @@ impl Executors {
     pub(super) fn reports(&self) -> Vec<(Operation, Report)> {
         let idle = lock(&self.idle);
         let executors = (idle.iter()).flat_map(|((operation, ..), executors)| {
-            executors
-                .iter()
-                .map(|executor| (*operation, executor.report()))
+            executors.iter().map(|executor| (*operation, executor.report()))
         });
         let mut reports: Vec<_> = executors.collect();
         reports.sort_by_key(|(operation, _)| *operation);
@@ -123,10 +116,7 @@ impl Executors {
     fn open(&self, key: Key) -> Result<Executor, Error> {
         let (operation, level, source_bytes, destination_bytes) = key;
         let placement = &self.placement;
-        let options = CpuOptions {
-            threads: self.threads,
-            cores: None,
-        };
+        let options = CpuOptions { threads: self.threads, cores: None };
         // Results of compression are verified by decompressing them.
         let inverse = match operation {
             Operation::Compress(format) => Some(Operation::Decompress(format)),
@@ -140,10 +130,7 @@ impl Executors {
             })
         })?;
         let level = level.filter(|_| operation.uncompressed_side() == Direction::Source);
-        let operation = OperationConfig {
-            level,
-            ..OperationConfig::new(operation)
-        };
+        let operation = OperationConfig { level, ..OperationConfig::new(operation) };
         Ok(Executor::open(Setup {
             cpu: Some(Arc::new(cpu)),
             devices: (placement.devices.iter())

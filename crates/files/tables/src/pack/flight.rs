@@ -47,15 +47,9 @@ impl MessagePacker {
         options: PackOptions,
         pool: &Arc<CodecPool>,
     ) -> Result<(Self, Vec<Message>), Error> {
-        let options = PackOptions {
-            layout: Layout::Stream,
-            ..options
-        };
+        let options = PackOptions { layout: Layout::Stream, ..options };
         let packer = Packer::new(Vec::new(), Arc::clone(schema), options, pool)?;
-        let mut packer = Self {
-            packer,
-            last_bytes: 0,
-        };
+        let mut packer = Self { packer, last_bytes: 0 };
         // The encoder writes the schema with the first batch.
         let mut messages = packer.pack(&RecordBatch::new_empty(Arc::clone(schema)))?;
         messages.pop();
@@ -123,10 +117,7 @@ impl MessageUnpacker {
         let (header, _) = message::header_of(Buffer::from(header))?;
         let schema = schema::read(message::parse(&header)?.header_as_schema())?;
         let decoder = Decoder::new(&schema, options.message_bytes_max, pool)?;
-        Ok(Self {
-            decoder,
-            time: StageTime::default(),
-        })
+        Ok(Self { decoder, time: StageTime::default() })
     }
 
     /// Returns the schema of the batches.
@@ -136,10 +127,7 @@ impl MessageUnpacker {
 
     /// Returns the time and the bytes of its work so far.
     pub fn time(&self) -> StageTime {
-        StageTime {
-            cpu_ns: self.time.cpu_ns + self.decoder.cpu_ns,
-            ..self.time
-        }
+        StageTime { cpu_ns: self.time.cpu_ns + self.decoder.cpu_ns, ..self.time }
     }
 
     /// Decodes the next message to a batch; `None` if it was a dictionary.

@@ -35,12 +35,7 @@ pub(super) struct Input<'a> {
 
 impl<'a> Input<'a> {
     pub(super) fn new(source: Source<'a>, memory: &Arc<BufferPool>) -> Self {
-        Self {
-            source,
-            position: 0,
-            memory: Arc::clone(memory),
-            most: 0,
-        }
+        Self { source, position: 0, memory: Arc::clone(memory), most: 0 }
     }
 
     /// Returns the number of bytes that were read in sequence.

@@ -57,10 +57,8 @@ pub(super) fn mended<T>(
 
 /// Returns a message's header with repaired texts, and the length of its body.
 pub(super) fn header_of(header: Buffer) -> Result<(Buffer, i64), Error> {
-    mended(header, |header| {
-        Ok(arrow_ipc::root_as_message(header)?.bodyLength())
-    })
-    .map_err(|error| unreadable("the header of a message", &error))
+    mended(header, |header| Ok(arrow_ipc::root_as_message(header)?.bodyLength()))
+        .map_err(|error| unreadable("the header of a message", &error))
 }
 
 /// Returns the record batch in a message, or in the dictionary in it.
@@ -74,10 +72,7 @@ pub(super) fn batch_of<'a>(message: &Message<'a>) -> Option<RecordBatch<'a>> {
 
 pub(super) fn compression_of(batch: &RecordBatch<'_>) -> Option<Compression> {
     let compression = batch.compression()?;
-    Some(Compression {
-        codec: compression.codec(),
-        method: compression.method(),
-    })
+    Some(Compression { codec: compression.codec(), method: compression.method() })
 }
 
 /// Returns the header of a message with other buffers.
@@ -176,13 +171,9 @@ impl Pieces {
         pieces.retain(|piece| !piece.is_empty());
         match <[Buffer; 1]>::try_from(pieces) {
             Ok([one]) => one,
-            Err(several) => Buffer::from(
-                several
-                    .iter()
-                    .map(|piece| &**piece)
-                    .collect::<Vec<_>>()
-                    .concat(),
-            ),
+            Err(several) => {
+                Buffer::from(several.iter().map(|piece| &**piece).collect::<Vec<_>>().concat())
+            }
         }
     }
 }

@@ -62,11 +62,7 @@ impl<'a> Messages<'a> {
                 Order::Stream(Some(word))
             }
         };
-        Ok(Self {
-            input,
-            order,
-            bytes_read: 0,
-        })
+        Ok(Self { input, order, bytes_read: 0 })
     }
 
     /// Returns the number of bytes read so far.
@@ -144,9 +140,7 @@ impl<'a> Messages<'a> {
             }
             other => {
                 let name = other.variant_name().unwrap_or("an unknown one");
-                Err(Error::Damaged(format!(
-                    "a message that is no batch: {name}"
-                )))
+                Err(Error::Damaged(format!("a message that is no batch: {name}")))
             }
         }
     }
@@ -203,11 +197,7 @@ fn parts(block: &Block) -> Result<(u64, u64, u64), Error> {
     let part = |part: i64| {
         u64::try_from(part).map_err(|_| Error::Damaged("a block of negative length".into()))
     };
-    Ok((
-        part(block.offset())?,
-        part(block.metaDataLength().into())?,
-        part(block.bodyLength())?,
-    ))
+    Ok((part(block.offset())?, part(block.metaDataLength().into())?, part(block.bodyLength())?))
 }
 
 fn block_of(input: &Input<'_>, block: &Block) -> Result<Raw, Error> {
@@ -226,8 +216,6 @@ fn block_of(input: &Input<'_>, block: &Block) -> Result<Raw, Error> {
     let body = all.slice(header_len);
     match u64::try_from(said) == Ok(body_len) {
         true => Ok(Raw { header, body }),
-        false => Err(Error::Damaged(
-            "a block of another length than its message".into(),
-        )),
+        false => Err(Error::Damaged("a block of another length than its message".into())),
     }
 }

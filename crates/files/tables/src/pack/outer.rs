@@ -32,10 +32,8 @@ use crate::memory::BufferPool;
 /// Key of the schema's metadata.
 pub const OUTER_FORMAT_KEY: &str = "overside.outer.format";
 /// Compression that the headers of messages declare. Arrow has the codecs 0 and 1 and the method 0.
-pub(super) const COMPRESSION: Compression = Compression {
-    codec: CompressionType(100),
-    method: BodyCompressionMethod(100),
-};
+pub(super) const COMPRESSION: Compression =
+    Compression { codec: CompressionType(100), method: BodyCompressionMethod(100) };
 /// Length in bytes of written chunks: all engines with published limits accept it.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Maximum length in bytes of chunks that are read.
@@ -66,14 +64,8 @@ struct Chunk {
 
 impl Outer {
     /// Supported formats.
-    pub const FORMATS: [Format; 6] = [
-        Format::Deflate,
-        Format::Gzip,
-        Format::Zlib,
-        Format::Lz4Block,
-        Format::Lz4,
-        Format::Zstd,
-    ];
+    pub const FORMATS: [Format; 6] =
+        [Format::Deflate, Format::Gzip, Format::Zlib, Format::Lz4Block, Format::Lz4, Format::Zstd];
 
     /// Returns outer compression in that format and at that level; `None` is the library's default.
     pub fn new(format: Format, level: Option<u32>) -> Self {
@@ -95,10 +87,7 @@ impl Outer {
     /// # Errors
     /// [`Error::Codec`].
     pub fn check(self) -> Result<(), Error> {
-        let config = Config {
-            level: self.level,
-            ..Config::new(Operation::Compress(self.format))
-        };
+        let config = Config { level: self.level, ..Config::new(Operation::Compress(self.format)) };
         prepare(&config)?;
         Ok(())
     }
@@ -107,10 +96,7 @@ impl Outer {
     pub(super) fn announce(self, schema: &Schema) -> Result<SchemaRef, Error> {
         let mut metadata = schema.metadata().clone();
         metadata.insert(OUTER_FORMAT_KEY.into(), name(self.format));
-        Ok(Arc::new(Schema::new_with_metadata(
-            schema.fields().clone(),
-            metadata,
-        )))
+        Ok(Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata)))
     }
 
     pub(super) fn start(self, pool: &CodecPool, body: &Buffer) -> Compressing {
@@ -127,10 +113,7 @@ impl Outer {
                 move |kernels: &mut Kernels| Ok(vec![self.compress(kernels, &memory, source)?])
             })),
         };
-        Compressing {
-            body_len: body.len(),
-            pending,
-        }
+        Compressing { body_len: body.len(), pending }
     }
 
     fn compress(
@@ -142,14 +125,12 @@ impl Outer {
         let kernel = kernels.get(Operation::Compress(self.format), self.level)?;
         let mut region = memory.take(source.len())?;
         match kernel.run(&[&source], &mut region[..source.len()]) {
-            Ok(output) if output.written < source.len() => Ok(Chunk {
-                bytes: memory.lend(region, output.written),
-                is_stored: false,
-            }),
-            Ok(_) | Err(OpsError::OutputTooSmall { .. }) => Ok(Chunk {
-                bytes: source,
-                is_stored: true,
-            }),
+            Ok(output) if output.written < source.len() => {
+                Ok(Chunk { bytes: memory.lend(region, output.written), is_stored: false })
+            }
+            Ok(_) | Err(OpsError::OutputTooSmall { .. }) => {
+                Ok(Chunk { bytes: source, is_stored: true })
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -159,10 +140,8 @@ impl Outer {
         executors: &Executors,
         sources: Vec<Buffer>,
     ) -> Result<Vec<Chunk>, Error> {
-        let jobs = sources.iter().map(|source| Job {
-            capacity: source.len(),
-            source: source.clone(),
-        });
+        let jobs =
+            sources.iter().map(|source| Job { capacity: source.len(), source: source.clone() });
         let operation = Operation::Compress(self.format);
         let results = executors.run(operation, self.level, jobs.collect())?;
         let chunk = |(source, result): (Buffer, _)| {
@@ -280,10 +259,7 @@ pub(super) fn decompress(
     let operation = Operation::Decompress(format);
     let mut region = pool.memory.take(plan.body_len)?;
     let compressed = plan.chunks.iter().filter(|chunk| !chunk.is_stored);
-    let jobs = compressed.map(|chunk| Job {
-        source: chunk.bytes.clone(),
-        capacity: chunk.len,
-    });
+    let jobs = compressed.map(|chunk| Job { source: chunk.bytes.clone(), capacity: chunk.len });
     let pending = match pool.placed(operation) {
         Some(executors) => pool.start(executors.shares(jobs).into_iter().map(|jobs| {
             let (executors, memory) = (Arc::clone(executors), Arc::clone(&pool.memory));
@@ -360,10 +336,7 @@ impl Plan {
         let body_len = u64::from_le_bytes(*body_len);
         let chunk_len = u32::from_le_bytes(*chunk_len) as usize;
         if body_len > bytes_max {
-            return Err(Error::TooLong {
-                bytes: body_len,
-                bytes_max,
-            });
+            return Err(Error::TooLong { bytes: body_len, bytes_max });
         }
         if !(1..=CHUNK_BYTES_MAX).contains(&chunk_len) {
             return Err(damaged("chunks of a length that is not used"));
@@ -374,14 +347,8 @@ impl Plan {
         let lengths = (body.get(HEADER_BYTES..)).and_then(|rest| rest.get(..lengths_len));
         let mut begin = HEADER_BYTES + lengths_len;
         let mut chunks = Vec::with_capacity(count.min(body.len()));
-        for (number, length) in lengths
-            .ok_or_else(cut)?
-            .chunks_exact(LENGTH_BYTES)
-            .enumerate()
-        {
-            let word = length
-                .first_chunk()
-                .map_or(0, |length| u32::from_le_bytes(*length));
+        for (number, length) in lengths.ok_or_else(cut)?.chunks_exact(LENGTH_BYTES).enumerate() {
+            let word = length.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
             let (compressed_len, is_stored) = ((word & !STORED) as usize, word & STORED != 0);
             if body.len() - begin < compressed_len {
                 return Err(cut());

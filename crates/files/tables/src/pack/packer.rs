@@ -201,10 +201,7 @@ impl<W: Write + Send + 'static> Packer<W> {
 
     /// Returns the time and the bytes of its work so far.
     pub fn time(&self) -> StageTime {
-        StageTime {
-            bytes_out: self.footer.position,
-            ..self.time
-        }
+        StageTime { bytes_out: self.footer.position, ..self.time }
     }
 
     /// Returns the writer. The last batches may not be written yet.
@@ -319,10 +316,7 @@ impl<W: Write + Send + 'static> Packer<W> {
                 self.time.cpu_ns += cpu_ns;
                 let len = pieces.iter().map(Buffer::len).sum();
                 let batch = message::batch_of(&message);
-                let ranges = batch
-                    .and_then(|batch| batch.buffers())
-                    .into_iter()
-                    .flatten();
+                let ranges = batch.and_then(|batch| batch.buffers()).into_iter().flatten();
                 let ranges: Vec<_> = ranges.copied().collect();
                 let header = message::with_buffers(&message, &ranges, len, outer::COMPRESSION)?;
                 let header = message::framed(&header);
@@ -330,8 +324,7 @@ impl<W: Write + Send + 'static> Packer<W> {
             }
         };
         let len = pieces.iter().map(Buffer::len).sum::<usize>();
-        self.footer
-            .wrote(message.header_type(), head_len, len - head_len)?;
+        self.footer.wrote(message.header_type(), head_len, len - head_len)?;
         self.time.cpu_ns += self.sink.put(&self.pool, pieces)?;
         Ok(())
     }
@@ -344,10 +337,7 @@ impl<W: Write + Send + 'static> Packer<W> {
         mut encoded: impl Iterator<Item = Encoded>,
     ) -> Result<(usize, Vec<Buffer>), Error> {
         let codec = self.options.codec.compression().unwrap_or_default();
-        let compression = Compression {
-            codec,
-            method: BodyCompressionMethod::BUFFER,
-        };
+        let compression = Compression { codec, method: BodyCompressionMethod::BUFFER };
         let (mut ranges, mut pieces, mut begin) = (Vec::new(), vec![Buffer::default()], 0);
         for &has_bytes in has_bytes {
             let len = match has_bytes.then(|| encoded.next()).flatten() {

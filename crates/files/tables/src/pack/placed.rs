@@ -44,10 +44,8 @@ fn compress(
         begins.map(move |begin| (begin, block_max.min(len - begin)))
     };
     let jobs = sources.iter().flat_map(|source| {
-        blocks(source).map(|(begin, len)| Job {
-            source: source.slice_with_length(begin, len),
-            capacity: len,
-        })
+        blocks(source)
+            .map(|(begin, len)| Job { source: source.slice_with_length(begin, len), capacity: len })
     });
     let results = executors.run(COMPRESS, None, jobs.collect())?;
     let mut results = results.iter();

@@ -46,10 +46,7 @@ impl Kernels {
         let at = match self.0.iter().position(is_it) {
             Some(at) => at,
             None => {
-                let config = Config {
-                    level,
-                    ..Config::new(operation)
-                };
+                let config = Config { level, ..Config::new(operation) };
                 self.0.push((operation, level, prepare(&config)?.kernel()?));
                 self.0.len() - 1
             }
@@ -96,10 +93,7 @@ impl Threads {
     /// Starts all but one of so many threads.
     pub(super) fn new(budget: NonZeroUsize) -> Result<Self, Error> {
         let shared = Arc::<Shared>::default();
-        let mut threads = Self {
-            shared: Arc::clone(&shared),
-            helpers: Vec::new(),
-        };
+        let mut threads = Self { shared: Arc::clone(&shared), helpers: Vec::new() };
         for number in 1..budget.get() {
             let shared = Arc::clone(&shared);
             let helper = std::thread::Builder::new()
@@ -146,11 +140,7 @@ impl Threads {
         T: Send + 'static,
         F: FnOnce(&mut Kernels) -> Result<T, Error> + Send + 'static,
     {
-        let results = Arc::new(Mutex::new(Results {
-            slots: Vec::new(),
-            missing: 0,
-            cpu_ns: 0,
-        }));
+        let results = Arc::new(Mutex::new(Results { slots: Vec::new(), missing: 0, cpu_ns: 0 }));
         let tasks: Vec<Task> = (tasks.into_iter().enumerate())
             .map(|(place, task)| self.task(place, task, Arc::clone(&results)))
             .collect();

@@ -31,9 +31,7 @@ pub struct UnpackOptions {
 impl Default for UnpackOptions {
     /// Returns a limit of 4 GiB for each message.
     fn default() -> Self {
-        Self {
-            message_bytes_max: 4 << 30,
-        }
+        Self { message_bytes_max: 4 << 30 }
     }
 }
 

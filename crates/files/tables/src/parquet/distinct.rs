@@ -9,9 +9,7 @@ const BLOCK: usize = 64;
 /// `true` if the numbers of a column have more different values than every other row of so many. A sample of `n` values
 /// of `d` different ones repeats about n^2 / 2d (birthday problem). `false` for values of other types.
 pub(super) fn is_mostly_distinct(arrays: &[ArrayRef], rows: usize) -> bool {
-    let width = arrays
-        .first()
-        .and_then(|one| one.data_type().primitive_width());
+    let width = arrays.first().and_then(|one| one.data_type().primitive_width());
     let Some(width) = width.filter(|width| matches!(width, 4 | 8 | 16)) else {
         return false;
     };

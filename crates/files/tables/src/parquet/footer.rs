@@ -38,9 +38,7 @@ pub(super) fn read(file: &File) -> Result<ParquetMetaData, Error> {
     match &magic {
         MAGIC => {}
         ENCRYPTED => {
-            return Err(Error::Format(
-                "its footer is encrypted; decrypt the file first".into(),
-            ));
+            return Err(Error::Format("its footer is encrypted; decrypt the file first".into()));
         }
         _ => return Err(cut()),
     }
@@ -71,10 +69,7 @@ fn check_rows(metadata: &ParquetMetaData) -> Result<(), Error> {
     let groups = metadata.row_groups();
     let (rows, of_groups) = (
         metadata.file_metadata().num_rows(),
-        groups
-            .iter()
-            .map(|group| i128::from(group.num_rows()))
-            .sum::<i128>(),
+        groups.iter().map(|group| i128::from(group.num_rows())).sum::<i128>(),
     );
     if i128::from(rows) != of_groups {
         return contradiction(format!(

@@ -33,9 +33,7 @@ pub(super) fn wanted(metadata: &ArrowReaderMetadata, bounds: &[Between]) -> Vec<
         }
     }
     let groups = is_wanted.into_iter().enumerate();
-    groups
-        .filter_map(|(group, is_wanted)| is_wanted.then_some(group))
-        .collect()
+    groups.filter_map(|(group, is_wanted)| is_wanted.then_some(group)).collect()
 }
 
 type Comparison = fn(&ArrayRef, &Scalar<ArrayRef>) -> Result<BooleanArray, ArrowError>;
@@ -64,15 +62,7 @@ fn outside(metadata: &ArrowReaderMetadata, bound: &Between) -> [Option<BooleanAr
         is_outside(&values, &bound).ok()
     };
     [
-        side(
-            statistics.row_group_maxes(groups),
-            &bound.least,
-            |most, least| lt(most, least),
-        ),
-        side(
-            statistics.row_group_mins(groups),
-            &bound.most,
-            |least, most| gt(least, most),
-        ),
+        side(statistics.row_group_maxes(groups), &bound.least, |most, least| lt(most, least)),
+        side(statistics.row_group_mins(groups), &bound.most, |least, most| gt(least, most)),
     ]
 }

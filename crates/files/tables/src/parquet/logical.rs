@@ -44,12 +44,7 @@ pub(super) fn intervals_as_bytes(
     metadata: &ParquetMetaData,
 ) -> Result<ParquetMetaData, ParquetError> {
     let file = metadata.file_metadata();
-    if !file
-        .schema_descr()
-        .columns()
-        .iter()
-        .any(|column| is_interval(column))
-    {
+    if !file.schema_descr().columns().iter().any(|column| is_interval(column)) {
         return Ok(metadata.clone());
     }
     let root = rebuilt(&file.schema_descr().root_schema_ptr(), &mut |kind| {
@@ -82,13 +77,7 @@ fn rebuilt(
     let (logical, converted) =
         new.unwrap_or_else(|| (info.logical_type_ref().cloned(), info.converted_type()));
     match &**kind {
-        Type::PrimitiveType {
-            physical_type,
-            type_length,
-            scale,
-            precision,
-            ..
-        } => {
+        Type::PrimitiveType { physical_type, type_length, scale, precision, .. } => {
             if !is_new {
                 return Ok(TypePtr::clone(kind));
             }
@@ -149,17 +138,8 @@ fn walked(
     leaf: &dyn Fn(FieldRef, &ColumnDescriptor) -> FieldRef,
     variant: &dyn Fn(FieldRef) -> FieldRef,
 ) -> SchemaRef {
-    let mut walk = Walk {
-        columns: file.columns().iter(),
-        root: file.root_schema(),
-        leaf,
-        variant,
-    };
-    let fields: Vec<_> = schema
-        .fields()
-        .iter()
-        .map(|field| walk.field(field))
-        .collect();
+    let mut walk = Walk { columns: file.columns().iter(), root: file.root_schema(), leaf, variant };
+    let fields: Vec<_> = schema.fields().iter().map(|field| walk.field(field)).collect();
     let metadata = schema.metadata().clone();
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
@@ -198,9 +178,7 @@ impl Walk<'_> {
         let (mut group, parts) = (self.root, leaf.map_or(&[][..], |leaf| leaf.path().parts()));
         parts.iter().any(|part| {
             let next = group.get_fields().iter().find(|field| field.name() == part);
-            group = next
-                .filter(|next| next.is_group())
-                .map_or(group, |next| next);
+            group = next.filter(|next| next.is_group()).map_or(group, |next| next);
             let logical = group.get_basic_info().logical_type_ref();
             group.name() == name && matches!(logical, Some(LogicalType::Variant(_)))
         })

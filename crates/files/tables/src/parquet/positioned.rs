@@ -18,10 +18,7 @@ pub(super) struct Positioned {
 
 impl Positioned {
     pub(super) fn new(file: File) -> Self {
-        Self {
-            file: Arc::new(file),
-            position: 0,
-        }
+        Self { file: Arc::new(file), position: 0 }
     }
 }
 

@@ -27,10 +27,7 @@ pub(super) fn with_views(schema: &Schema, columns: &Columns) -> SchemaRef {
         }
     });
     let metadata = schema.metadata().clone();
-    Arc::new(Schema::new_with_metadata(
-        fields.collect::<Vec<_>>(),
-        metadata,
-    ))
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), metadata))
 }
 
 fn viewed(field: &FieldRef) -> FieldRef {

@@ -181,16 +181,10 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
             _held: held,
         });
         let columns: Vec<Vec<ArrayRef>> = (0..self.leaves.len())
-            .map(|at| {
-                (batches
-                    .iter()
-                    .map(|batch| ArrayRef::clone(batch.column(at))))
-                .collect()
-            })
+            .map(|at| (batches.iter().map(|batch| ArrayRef::clone(batch.column(at)))).collect())
             .collect();
-        let is_plain: Vec<bool> = (columns.iter())
-            .map(|arrays| is_mostly_distinct(arrays, rows))
-            .collect();
+        let is_plain: Vec<bool> =
+            (columns.iter()).map(|arrays| is_mostly_distinct(arrays, rows)).collect();
         let [with, without] = &self.encoders;
         let mut with = encoders(with, &self.leaves)?;
         let mut without = match is_plain.contains(&true) {
@@ -259,9 +253,7 @@ fn encoders(
     // The number of the row group matters to encrypted files only.
     let all = factory.create_column_writers(0).map_err(Error::format)?;
     let mut all = all.into_iter();
-    let columns = leaves
-        .iter()
-        .map(|count| all.by_ref().take(*count).collect());
+    let columns = leaves.iter().map(|count| all.by_ref().take(*count).collect());
     Ok(columns.collect())
 }
 
@@ -281,17 +273,12 @@ fn encoded(
         }
     }
     let chunks = encoders.into_iter().map(ArrowColumnWriter::close);
-    chunks
-        .collect::<Result<_, ParquetError>>()
-        .map_err(Error::format)
+    chunks.collect::<Result<_, ParquetError>>().map_err(Error::format)
 }
 
 /// Metadata of the table, which other readers look for beside Arrow's schema: those of GeoParquet, pandas, Spark.
 fn key_values(schema: &Schema) -> Option<Vec<KeyValue>> {
-    let entries = schema
-        .metadata()
-        .iter()
-        .filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
+    let entries = schema.metadata().iter().filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
     let entries = entries.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
     let mut entries: Vec<KeyValue> = entries.collect();
     entries.sort_by(|one, other| one.key.cmp(&other.key));

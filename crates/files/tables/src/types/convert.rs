@@ -63,10 +63,7 @@ fn is_text(kind: &DataType) -> bool {
 }
 
 fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
+    let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(array, to, &options)
 }
 
@@ -104,15 +101,9 @@ fn intervals(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
             i32::try_from(part).map_err(|_| ArrowError::CastError(what.into()))
         };
         let nanoseconds = i64::from(milliseconds) * NANOSECONDS_OF_MILLISECOND;
-        Ok::<_, ArrowError>(IntervalMonthDayNano::new(
-            signed(months)?,
-            signed(days)?,
-            nanoseconds,
-        ))
+        Ok::<_, ArrowError>(IntervalMonthDayNano::new(signed(months)?, signed(days)?, nanoseconds))
     };
     let values = array.iter().map(|bytes| bytes.map(value).transpose());
     let values = values.collect::<Result<Vec<_>, _>>()?;
-    Ok(Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::from(
-        values,
-    )))
+    Ok(Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::from(values)))
 }

@@ -11,10 +11,7 @@ use overside_tables::{CsvOptions, Error, Table};
 fn read(text: &str) -> Result<(Vec<DataType>, Vec<RecordBatch>), Error> {
     let table = Table::csv(Cursor::new(text.to_owned()), CsvOptions::default())?;
     let fields = table.schema().fields();
-    let types = fields
-        .iter()
-        .map(|field| field.data_type().clone())
-        .collect();
+    let types = fields.iter().map(|field| field.data_type().clone()).collect();
     Ok((types, table.collect::<Result<_, _>>()?))
 }
 
@@ -22,19 +19,11 @@ fn read(text: &str) -> Result<(Vec<DataType>, Vec<RecordBatch>), Error> {
 fn types_are_inferred_and_values_parsed() {
     let text = "\u{feff}id,at,name,seen\n1,1.5,\"a,\nb\",2024-01-02T03:04:05\n-2,,c,\n";
     let (types, batches) = read(text).unwrap();
-    assert_eq!(
-        types[..3],
-        [DataType::Int64, DataType::Float64, DataType::Utf8]
-    );
+    assert_eq!(types[..3], [DataType::Int64, DataType::Float64, DataType::Utf8]);
     assert!(matches!(types[3], DataType::Timestamp(..)), "{types:?}");
-    let [batch] = &batches[..] else {
-        panic!("{batches:?}")
-    };
+    let [batch] = &batches[..] else { panic!("{batches:?}") };
     assert_eq!(batch.schema().field(0).name(), "id");
-    assert_eq!(
-        batch.column(0).as_primitive::<Int64Type>().values()[..],
-        [1, -2]
-    );
+    assert_eq!(batch.column(0).as_primitive::<Int64Type>().values()[..], [1, -2]);
     let at = batch.column(1).as_primitive::<Float64Type>();
     assert_eq!(at.iter().collect::<Vec<_>>(), [Some(1.5), None]);
     assert_eq!(batch.column(2).as_string::<i32>().value(0), "a,\nb");
@@ -48,18 +37,11 @@ fn the_last_row_needs_no_line_feed_and_many_rows_become_batches() {
         text += &format!("{row}\n");
     }
     let (_, batches) = read(text.trim_end()).unwrap();
-    assert_eq!(
-        batches.iter().map(RecordBatch::num_rows).sum::<usize>(),
-        rows
-    );
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), rows);
     assert!(batches.len() > 1);
-    let mut all = batches.iter().flat_map(|batch| {
-        batch
-            .column(0)
-            .as_primitive::<Int64Type>()
-            .values()
-            .to_vec()
-    });
+    let mut all = batches
+        .iter()
+        .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
     assert!((0..rows as i64).all(|row| all.next() == Some(row)));
 }
 
@@ -84,16 +66,12 @@ fn a_row_has_as_many_values_as_the_header() {
 #[test]
 fn an_open_quote_does_not_take_all_memory() {
     let head = Cursor::new(b"a,b\n1,2\n".to_vec());
-    let endless = head
-        .chain(Cursor::new(b"3,\"".to_vec()))
-        .chain(repeat(b'x'));
+    let endless = head.chain(Cursor::new(b"3,\"".to_vec())).chain(repeat(b'x'));
     let error = match Table::csv(endless, CsvOptions::default()) {
         Ok(mut table) => table.find_map(Result::err).expect("an error"),
         Err(error) => error,
     };
     assert!(error.to_string().contains("quote"), "{error}");
-    let error = Table::csv(repeat(b'x'), CsvOptions::default())
-        .err()
-        .expect("an error");
+    let error = Table::csv(repeat(b'x'), CsvOptions::default()).err().expect("an error");
     assert!(error.to_string().contains("first row"), "{error}");
 }

@@ -51,21 +51,14 @@ fn unpacked(bytes: &[u8], pool: &Arc<CodecPool>) -> Result<Vec<RecordBatch>, Err
 fn table(rows: usize, seed: u64) -> RecordBatch {
     let mut random = Random::new(seed);
     let ids = Int64Array::from_iter_values(0..rows as i64);
-    let noise: Vec<f64> = (0..rows)
-        .map(|_| f64::from_bits(random.next_u64() >> 2))
-        .collect();
+    let noise: Vec<f64> = (0..rows).map(|_| f64::from_bits(random.next_u64() >> 2)).collect();
     let words: Vec<Option<String>> = (0..rows)
         .map(|row| (row % 7 > 0).then(|| "word ".repeat(random.below(9) as usize)))
         .collect();
-    let dictionary: DictionaryArray<Int32Type> = (0..rows)
-        .map(|row| ["north", "south", "east"].get(row % 4).copied())
-        .collect();
+    let dictionary: DictionaryArray<Int32Type> =
+        (0..rows).map(|row| ["north", "south", "east"].get(row % 4).copied()).collect();
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..rows).map(|row| {
-        (row % 5 > 0).then(|| {
-            (0..row % 4)
-                .map(|value| Some(value as i32))
-                .collect::<Vec<_>>()
-        })
+        (row % 5 > 0).then(|| (0..row % 4).map(|value| Some(value as i32)).collect::<Vec<_>>())
     }));
     let mut views = StringViewBuilder::new();
     let mut maps = MapBuilder::new(None, StringBuilder::new(), builder::Float64Builder::new());
@@ -75,9 +68,7 @@ fn table(rows: usize, seed: u64) -> RecordBatch {
         maps.keys().append_value(word.as_deref().unwrap_or("none"));
         maps.values().append_value(random.below(100) as f64);
         maps.append(word.is_some()).expect("a map");
-        hashes
-            .append_value(random.next_u64().to_le_bytes().repeat(2))
-            .expect("sixteen bytes");
+        hashes.append_value(random.next_u64().to_le_bytes().repeat(2)).expect("sixteen bytes");
     }
     let flags = BooleanArray::from_iter((0..rows).map(|row| (row % 3 > 0).then_some(row % 2 > 0)));
     let point = StructArray::from(vec![
@@ -90,9 +81,8 @@ fn table(rows: usize, seed: u64) -> RecordBatch {
             Arc::new(flags.clone()) as ArrayRef,
         ),
     ]);
-    let runs: RunArray<Int32Type> = (0..rows)
-        .map(|row| ["a", "b"].get(row / 10 % 3).copied())
-        .collect();
+    let runs: RunArray<Int32Type> =
+        (0..rows).map(|row| ["a", "b"].get(row / 10 % 3).copied()).collect();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(ids)),
         ("noise", Arc::new(Float64Array::from(noise))),
@@ -107,51 +97,31 @@ fn table(rows: usize, seed: u64) -> RecordBatch {
         ("run", Arc::new(runs)),
         ("nothing", Arc::new(NullArray::new(rows))),
     ];
-    let fields = columns
-        .iter()
-        .map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
+    let fields =
+        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
     let schema = Schema::new(fields.collect::<Vec<_>>());
-    let columns = columns
-        .iter()
-        .map(|(_, column)| Arc::clone(column))
-        .collect();
+    let columns = columns.iter().map(|(_, column)| Arc::clone(column)).collect();
     RecordBatch::try_new(Arc::new(schema), columns).expect("a table")
 }
 
 fn all_options() -> impl Iterator<Item = PackOptions> {
     LAYOUTS.into_iter().flat_map(|layout| {
-        CODECS.into_iter().map(move |codec| PackOptions {
-            layout,
-            codec,
-            outer: None,
-        })
+        CODECS.into_iter().map(move |codec| PackOptions { layout, codec, outer: None })
     })
 }
 
 #[test]
 fn what_is_packed_is_unpacked_and_every_budget_writes_the_same_bytes() {
     let whole = table(5000, 1);
-    let batches = [
-        whole.slice(0, 0),
-        whole.slice(3, 997),
-        whole.slice(1000, 4000),
-        whole.slice(17, 1),
-    ];
+    let batches =
+        [whole.slice(0, 0), whole.slice(3, 997), whole.slice(1000, 4000), whole.slice(17, 1)];
     for options in all_options() {
         let bytes = packed(&batches, options, &pool(1));
         for threads in [2, 5] {
-            assert_eq!(
-                packed(&batches, options, &pool(threads)),
-                bytes,
-                "{options:?}"
-            );
+            assert_eq!(packed(&batches, options, &pool(threads)), bytes, "{options:?}");
         }
         for threads in [1, 3] {
-            assert_eq!(
-                unpacked(&bytes, &pool(threads)).expect("batches"),
-                batches,
-                "{options:?}"
-            );
+            assert_eq!(unpacked(&bytes, &pool(threads)).expect("batches"), batches, "{options:?}");
         }
     }
 }
@@ -179,19 +149,9 @@ fn arrows_own_readers_take_what_is_packed() {
 #[test]
 fn what_arrows_own_writers_write_is_unpacked() {
     let whole = table(3000, 3);
-    let batches = [
-        whole.slice(5, 1995),
-        whole.slice(0, 0),
-        whole.slice(2000, 1000),
-    ];
-    for codec in [
-        None,
-        Some(CompressionType::LZ4_FRAME),
-        Some(CompressionType::ZSTD),
-    ] {
-        let options = IpcWriteOptions::default()
-            .try_with_compression(codec)
-            .expect("options");
+    let batches = [whole.slice(5, 1995), whole.slice(0, 0), whole.slice(2000, 1000)];
+    for codec in [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)] {
+        let options = IpcWriteOptions::default().try_with_compression(codec).expect("options");
         let schema = whole.schema();
         let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, options.clone())
             .expect("a writer");
@@ -201,15 +161,8 @@ fn what_arrows_own_writers_write_is_unpacked() {
             stream.write(batch).expect("a batch");
             file.write(batch).expect("a batch");
         }
-        for bytes in [
-            stream.into_inner().expect("bytes"),
-            file.into_inner().expect("bytes"),
-        ] {
-            assert_eq!(
-                unpacked(&bytes, &pool(2)).expect("batches"),
-                batches,
-                "{codec:?}"
-            );
+        for bytes in [stream.into_inner().expect("bytes"), file.into_inner().expect("bytes")] {
+            assert_eq!(unpacked(&bytes, &pool(2)).expect("batches"), batches, "{codec:?}");
         }
     }
 }
@@ -221,10 +174,7 @@ fn a_table_without_columns_and_one_without_batches_come_back() {
         RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &rows).expect("rows");
     for options in all_options() {
         let bytes = packed(std::slice::from_ref(&empty), options, &pool(1));
-        assert_eq!(
-            unpacked(&bytes, &pool(1)).expect("rows"),
-            std::slice::from_ref(&empty)
-        );
+        assert_eq!(unpacked(&bytes, &pool(1)).expect("rows"), std::slice::from_ref(&empty));
         let schema = table(1, 1).schema();
         let packer =
             Packer::new(Vec::new(), Arc::clone(&schema), options, &pool(1)).expect("a packer");
@@ -237,12 +187,9 @@ fn a_table_without_columns_and_one_without_batches_come_back() {
 }
 
 fn names(values: &[&str], dictionary: &[&str]) -> RecordBatch {
-    let keys = values.iter().map(|value| {
-        dictionary
-            .iter()
-            .position(|name| name == value)
-            .expect("a known name") as i8
-    });
+    let keys = values
+        .iter()
+        .map(|value| dictionary.iter().position(|name| name == value).expect("a known name") as i8);
     let dictionary = Arc::new(StringArray::from(dictionary.to_vec()));
     let array = DictionaryArray::<Int8Type>::try_new(keys.collect(), dictionary).expect("names");
     let schema = Schema::new(vec![Field::new("name", array.data_type().clone(), true)]);
@@ -251,27 +198,17 @@ fn names(values: &[&str], dictionary: &[&str]) -> RecordBatch {
 
 #[test]
 fn a_stream_takes_another_dictionary_and_a_file_refuses_it() {
-    let batches = [
-        names(&["a", "b"], &["a", "b"]),
-        names(&["c"], &["c", "b"]),
-        names(&["b"], &["c", "b"]),
-    ];
+    let batches =
+        [names(&["a", "b"], &["a", "b"]), names(&["c"], &["c", "b"]), names(&["b"], &["c", "b"])];
     for codec in CODECS {
-        let mut options = PackOptions {
-            layout: Layout::Stream,
-            codec,
-            outer: None,
-        };
+        let mut options = PackOptions { layout: Layout::Stream, codec, outer: None };
         let bytes = packed(&batches, options, &pool(2));
         assert_eq!(unpacked(&bytes, &pool(2)).expect("batches"), batches);
         options.layout = Layout::File;
         let mut packer =
             Packer::new(Vec::new(), batches[0].schema(), options, &pool(1)).expect("a packer");
         packer.write(&batches[0]).expect("the first dictionary");
-        assert!(matches!(
-            packer.write(&batches[1]),
-            Err(Error::DictionaryReplaced)
-        ));
+        assert!(matches!(packer.write(&batches[1]), Err(Error::DictionaryReplaced)));
         assert!(matches!(packer.finish(), Err(Error::Spent)));
     }
 }
@@ -293,10 +230,7 @@ fn what_is_added_to_a_dictionary_is_read() {
         stream.write(batch).expect("a batch");
         file.write(batch).expect("a batch");
     }
-    for bytes in [
-        stream.into_inner().expect("bytes"),
-        file.into_inner().expect("bytes"),
-    ] {
+    for bytes in [stream.into_inner().expect("bytes"), file.into_inner().expect("bytes")] {
         assert_eq!(unpacked(&bytes, &pool(1)).expect("batches"), batches);
     }
 }
@@ -304,11 +238,7 @@ fn what_is_added_to_a_dictionary_is_read() {
 #[test]
 fn lists_of_views_and_wide_numbers_survive_misaligned_memory() {
     let batch = table(500, 4);
-    let bytes = packed(
-        std::slice::from_ref(&batch),
-        PackOptions::default(),
-        &pool(1),
-    );
+    let bytes = packed(std::slice::from_ref(&batch), PackOptions::default(), &pool(1));
     for shift in 1..9 {
         let mut shifted = vec![0; shift];
         shifted.extend(&bytes);
@@ -323,17 +253,12 @@ fn lists_of_views_and_wide_numbers_survive_misaligned_memory() {
 
 #[test]
 fn a_part_of_a_table_of_views_does_not_take_the_rest_along() {
-    let long: Vec<String> = (0..10_000)
-        .map(|row| format!("a long enough word, number {row}"))
-        .collect();
+    let long: Vec<String> =
+        (0..10_000).map(|row| format!("a long enough word, number {row}")).collect();
     let array = Arc::new(StringViewArray::from_iter_values(&long)) as ArrayRef;
     let batch = RecordBatch::try_from_iter([("view", array)]).expect("a table");
     let part = batch.slice(100, 50);
-    let bytes = packed(
-        std::slice::from_ref(&part),
-        PackOptions::default(),
-        &pool(1),
-    );
+    let bytes = packed(std::slice::from_ref(&part), PackOptions::default(), &pool(1));
     assert!(bytes.len() < 10_000, "{}", bytes.len());
     assert_eq!(unpacked(&bytes, &pool(1)).expect("a batch"), [part]);
 }
@@ -341,41 +266,17 @@ fn a_part_of_a_table_of_views_does_not_take_the_rest_along() {
 #[test]
 fn outer_compression_comes_back_and_other_readers_refuse_it() {
     let whole = table(40_000, 5);
-    let batches = [
-        whole.slice(0, 39_000),
-        whole.slice(39_000, 0),
-        whole.slice(39_000, 1000),
-    ];
-    for format in [
-        Format::Deflate,
-        Format::Zlib,
-        Format::Gzip,
-        Format::Lz4Block,
-        Format::Lz4,
-        Format::Zstd,
-    ] {
+    let batches = [whole.slice(0, 39_000), whole.slice(39_000, 0), whole.slice(39_000, 1000)];
+    for format in
+        [Format::Deflate, Format::Zlib, Format::Gzip, Format::Lz4Block, Format::Lz4, Format::Zstd]
+    {
         for layout in LAYOUTS {
             let outer = Some(Outer::new(format, None));
-            let options = PackOptions {
-                layout,
-                codec: Codec::None,
-                outer,
-            };
+            let options = PackOptions { layout, codec: Codec::None, outer };
             let bytes = packed(&batches, options, &pool(1));
             assert_eq!(packed(&batches, options, &pool(3)), bytes);
-            assert_eq!(
-                unpacked(&bytes, &pool(2)).expect("batches"),
-                batches,
-                "{format:?}"
-            );
-            let plain = packed(
-                &batches,
-                PackOptions {
-                    outer: None,
-                    ..options
-                },
-                &pool(1),
-            );
+            assert_eq!(unpacked(&bytes, &pool(2)).expect("batches"), batches, "{format:?}");
+            let plain = packed(&batches, PackOptions { outer: None, ..options }, &pool(1));
             assert!(
                 bytes.len() < plain.len() * 9 / 10,
                 "{format:?}: {} of {}",
@@ -383,18 +284,15 @@ fn outer_compression_comes_back_and_other_readers_refuse_it() {
                 plain.len()
             );
             let refusal = match layout {
-                Layout::Stream => StreamReader::try_new(Cursor::new(bytes), None)
-                    .expect("a schema")
-                    .next(),
+                Layout::Stream => {
+                    StreamReader::try_new(Cursor::new(bytes), None).expect("a schema").next()
+                }
                 Layout::File => match FileReader::try_new(Cursor::new(bytes), None) {
                     Ok(mut reader) => reader.next(),
                     Err(error) => Some(Err(error)),
                 },
             };
-            let refusal = refusal
-                .expect("an answer")
-                .expect_err("a refusal")
-                .to_string();
+            let refusal = refusal.expect("an answer").expect_err("a refusal").to_string();
             assert!(refusal.contains("not supported"), "{refusal}");
         }
     }
@@ -413,19 +311,12 @@ fn outer_compression_comes_back_and_other_readers_refuse_it() {
 fn lz4_buffers_have_independent_blocks_of_bounded_size_and_short_ones_are_stored() {
     let zeros = Arc::new(Int64Array::from(vec![0; 100_000])) as ArrayRef;
     let short = RecordBatch::try_from_iter([("zeros", zeros)]).expect("a table");
-    let options = PackOptions {
-        layout: Layout::Stream,
-        codec: Codec::Lz4,
-        outer: None,
-    };
+    let options = PackOptions { layout: Layout::Stream, codec: Codec::Lz4, outer: None };
     let bytes = packed(&[short], options, &pool(1));
-    let at = bytes
-        .windows(4)
-        .position(|four| four == overside_ops::lz4_frame::MAGIC)
-        .expect("a frame");
-    let (header, _) = overside_ops::lz4_frame::Header::parse(&bytes[at..])
-        .expect("a header")
-        .expect("all of it");
+    let at =
+        bytes.windows(4).position(|four| four == overside_ops::lz4_frame::MAGIC).expect("a frame");
+    let (header, _) =
+        overside_ops::lz4_frame::Header::parse(&bytes[at..]).expect("a header").expect("all of it");
     assert!(!header.linked);
     assert_eq!(header.block_max, 256 << 10);
     assert_eq!(bytes[at - 8..at], 800_000_i64.to_le_bytes());
@@ -435,11 +326,7 @@ fn lz4_buffers_have_independent_blocks_of_bounded_size_and_short_ones_are_stored
     let noise =
         RecordBatch::try_from_iter([("noise", Arc::new(noise) as ArrayRef)]).expect("a table");
     let bytes = packed(&[noise], options, &pool(1));
-    assert!(
-        bytes
-            .windows(8)
-            .any(|eight| eight == (-1_i64).to_le_bytes())
-    );
+    assert!(bytes.windows(8).any(|eight| eight == (-1_i64).to_le_bytes()));
     assert!(bytes.len() < 9000);
 }
 
@@ -449,14 +336,8 @@ fn another_schema_is_refused() {
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Float64, true)]));
     let mut packer =
         Packer::new(Vec::new(), schema, PackOptions::default(), &pool(1)).expect("a packer");
-    assert!(matches!(
-        packer.write(&batch),
-        Err(Error::SchemaChange { .. })
-    ));
-    let options = PackOptions {
-        layout: Layout::Stream,
-        ..PackOptions::default()
-    };
+    assert!(matches!(packer.write(&batch), Err(Error::SchemaChange { .. })));
+    let options = PackOptions { layout: Layout::Stream, ..PackOptions::default() };
     let mut bytes = packed(&[batch], options, &pool(1));
     // The stream without its end, followed by the same stream from the schema on.
     bytes.truncate(bytes.len() - 8);
@@ -465,8 +346,6 @@ fn another_schema_is_refused() {
         Unpacker::bytes(two.into(), UnpackOptions::default(), &pool(1)).expect("a schema");
     assert!(unpacker.next().is_some_and(|batch| batch.is_ok()));
     assert!(
-        unpacker
-            .find(Result::is_err)
-            .is_some_and(|error| matches!(error, Err(Error::Damaged(_))))
+        unpacker.find(Result::is_err).is_some_and(|error| matches!(error, Err(Error::Damaged(_))))
     );
 }

@@ -19,9 +19,7 @@ const ROWS_MAX: usize = 1 << 16;
 pub(crate) fn ipc(bytes: &[u8]) {
     static POOL: OnceLock<Arc<CodecPool>> = OnceLock::new();
     let pool = POOL.get_or_init(|| Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool")));
-    let options = UnpackOptions {
-        message_bytes_max: 4 << 20,
-    };
+    let options = UnpackOptions { message_bytes_max: 4 << 20 };
     let from_memory = Unpacker::bytes(bytes.to_vec().into(), options, pool);
     let from_stream = Unpacker::stream(Cursor::new(bytes.to_vec()), options, pool);
     let _ = batches(from_stream);
@@ -29,11 +27,7 @@ pub(crate) fn ipc(bytes: &[u8]) {
     let Some(first) = batches.first() else {
         return;
     };
-    let options = PackOptions {
-        layout: Layout::Stream,
-        codec: Codec::Lz4,
-        outer: None,
-    };
+    let options = PackOptions { layout: Layout::Stream, codec: Codec::Lz4, outer: None };
     // Batches that were read can be written, unless the format's writer does not support them.
     let Ok(mut packer) = Packer::new(Vec::new(), first.schema(), options, pool) else {
         return;

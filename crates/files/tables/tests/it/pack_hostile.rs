@@ -26,9 +26,7 @@ fn packed(batch: &RecordBatch, options: PackOptions) -> Vec<u8> {
 }
 
 fn error(bytes: Vec<u8>) -> Option<Error> {
-    let options = UnpackOptions {
-        message_bytes_max: 1 << 20,
-    };
+    let options = UnpackOptions { message_bytes_max: 1 << 20 };
     match Unpacker::bytes(bytes.into(), options, &pool()) {
         Ok(unpacker) => unpacker.filter_map(Result::err).next(),
         Err(error) => Some(error),
@@ -43,13 +41,7 @@ fn all_options() -> Vec<PackOptions> {
         (Codec::Zstd(1), None),
         (Codec::None, Some(Outer::new(Format::Deflate, None))),
     ];
-    let with = |layout| {
-        ways.map(|(codec, outer)| PackOptions {
-            layout,
-            codec,
-            outer,
-        })
-    };
+    let with = |layout| ways.map(|(codec, outer)| PackOptions { layout, codec, outer });
     layouts.into_iter().flat_map(with).collect()
 }
 
@@ -116,32 +108,21 @@ fn what_fuzzing_found_stays_found() {
 /// Changes the number of 64 bits before the first LZ4 frame.
 fn with_length(mut bytes: Vec<u8>, len: i64) -> Vec<u8> {
     let magic = overside_ops::lz4_frame::MAGIC;
-    let at = bytes
-        .windows(4)
-        .position(|four| four == magic)
-        .expect("a frame");
+    let at = bytes.windows(4).position(|four| four == magic).expect("a frame");
     bytes[at - 8..at].copy_from_slice(&len.to_le_bytes());
     bytes
 }
 
 #[test]
 fn lengths_that_cannot_be_are_refused_before_memory_is_taken() {
-    let options = PackOptions {
-        layout: Layout::Stream,
-        codec: Codec::Lz4,
-        outer: None,
-    };
+    let options = PackOptions { layout: Layout::Stream, codec: Codec::Lz4, outer: None };
     let bytes = packed(&words(), options);
     for len in [i64::MAX, i64::MIN, -2, 1 << 40, 1 << 22] {
-        let error = error(with_length(bytes.clone(), len))
-            .expect("a refusal")
-            .to_string();
+        let error = error(with_length(bytes.clone(), len)).expect("a refusal").to_string();
         assert!(error.contains("cannot become"), "{len}: {error}");
     }
     for len in [1, 1599, 1601, 10_000] {
-        let error = error(with_length(bytes.clone(), len))
-            .expect("a refusal")
-            .to_string();
+        let error = error(with_length(bytes.clone(), len)).expect("a refusal").to_string();
         assert!(error.contains("bytes has"), "{len}: {error}");
     }
 }
@@ -152,10 +133,7 @@ fn a_message_longer_than_the_limit_is_refused() {
     let batch = RecordBatch::try_from_iter([("zeros", zeros)]).expect("a table");
     for options in all_options() {
         let error = error(packed(&batch, options));
-        assert!(
-            matches!(error, Some(Error::TooLong { .. })),
-            "{options:?}: {error:?}"
-        );
+        assert!(matches!(error, Some(Error::TooLong { .. })), "{options:?}: {error:?}");
     }
 }
 

@@ -20,11 +20,7 @@ fn policies() -> [Policy; 4] {
 }
 
 fn pool(policy: Policy, device: Arc<dyn Device>) -> Arc<CodecPool> {
-    let placement = Placement {
-        policy,
-        devices: vec![device],
-        verify: Verify::All,
-    };
+    let placement = Placement { policy, devices: vec![device], verify: Verify::All };
     let threads = NonZeroUsize::new(2).expect("two");
     Arc::new(CodecPool::with_placement(threads, placement).expect("a pool"))
 }
@@ -51,11 +47,7 @@ fn ways() -> [PackOptions; 4] {
         (Codec::None, outer(Format::Lz4Block)),
         (Codec::None, outer(Format::Zstd)),
     ]
-    .map(|(codec, outer)| PackOptions {
-        layout: Layout::Stream,
-        codec,
-        outer,
-    })
+    .map(|(codec, outer)| PackOptions { layout: Layout::Stream, codec, outer })
 }
 
 #[test]
@@ -85,9 +77,7 @@ fn done(pool: &CodecPool, operation: &str) -> u64 {
     let operation: Operation = operation.parse().expect("an operation");
     let reports = pool.reports();
     let of_it = reports.iter().filter(|(of, _)| *of == operation);
-    of_it
-        .filter_map(|(_, report)| Some(report.devices.first()?.chunks))
-        .sum()
+    of_it.filter_map(|(_, report)| Some(report.devices.first()?.chunks)).sum()
 }
 
 #[test]
@@ -101,12 +91,9 @@ fn a_device_gets_the_blocks_of_lz4_and_the_chunks_of_outer_compression() {
         let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
         assert_eq!(read.expect("batches").len(), 2);
     }
-    for operation in [
-        "compress-lz4-block",
-        "decompress-lz4-block",
-        "compress-zstd",
-        "decompress-zstd",
-    ] {
+    for operation in
+        ["compress-lz4-block", "decompress-lz4-block", "compress-zstd", "decompress-zstd"]
+    {
         assert!(done(&pool, operation) > 0, "{operation}");
     }
 }

@@ -81,9 +81,8 @@ impl Write for Slow {
 fn slow_writers_get_everything_in_order() {
     let mut random = Random::new(2);
     let batches: Vec<_> = (0..20).map(|_| table(&mut random, 3, 500)).collect();
-    let batches: Vec<_> = (batches.iter())
-        .filter(|batch| batch.schema() == batches[0].schema())
-        .collect();
+    let batches: Vec<_> =
+        (batches.iter()).filter(|batch| batch.schema() == batches[0].schema()).collect();
     for threads in [1, 2, 4] {
         let pool = pool(threads);
         let mut packers: Vec<_> = (0..3)

@@ -30,12 +30,7 @@ fn written(batches: &[RecordBatch]) -> File {
 }
 
 fn options(strings: Strings, bounds: &[Between]) -> ParquetOptions<'_> {
-    ParquetOptions {
-        strings,
-        bounds,
-        written: None,
-        pool: None,
-    }
+    ParquetOptions { strings, bounds, written: None, pool: None }
 }
 
 fn all(_: &Schema) -> Result<Columns, Error> {
@@ -48,12 +43,8 @@ fn long_strings_that_repeat_make_short_batches() {
     let value = "v".repeat(64 << 10);
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..128).map(|_| &value)));
     let batch = RecordBatch::try_from_iter([("s", texts)]).unwrap();
-    let table = Table::parquet(
-        written(&vec![batch; 64]),
-        options(Strings::AsWritten, &[]),
-        all,
-    )
-    .unwrap();
+    let table =
+        Table::parquet(written(&vec![batch; 64]), options(Strings::AsWritten, &[]), all).unwrap();
     assert_eq!(table.schema().field(0).data_type(), &DataType::Utf8);
     let mut rows = 0;
     for batch in table {
@@ -90,29 +81,17 @@ fn nested_strings_come_as_they_were_written() {
 #[test]
 fn columns_are_chosen_by_name() {
     let numbers: ArrayRef = Arc::new(arrow_array::Int32Array::from_iter_values(0..10));
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
-        (0..10).map(|at| at.to_string()),
-    ));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..10).map(|at| at.to_string())));
     let batch = RecordBatch::try_from_iter([("n", numbers), ("s", texts)]).unwrap();
     let table = |names: &'static [&str], strings| {
         let choose = move |schema: &Schema| Columns::named(schema, names);
-        Table::parquet(
-            written(std::slice::from_ref(&batch)),
-            options(strings, &[]),
-            choose,
-        )
+        Table::parquet(written(std::slice::from_ref(&batch)), options(strings, &[]), choose)
     };
     let read = table(&["s"], Strings::Views).unwrap();
     assert_eq!(read.schema().field(0).data_type(), &DataType::Utf8View);
     assert_eq!(read.schema().fields().len(), 1);
-    assert_eq!(
-        read.map(|batch| batch.unwrap().num_rows()).sum::<usize>(),
-        10
-    );
-    let error = table(&["x"], Strings::Views)
-        .err()
-        .expect("an error")
-        .to_string();
+    assert_eq!(read.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 10);
+    let error = table(&["x"], Strings::Views).err().expect("an error").to_string();
     assert_eq!(error, "there is no column \"x\"; there are: n, s");
 }
 
@@ -140,30 +119,18 @@ fn row_groups_outside_of_bounds_are_not_read() {
     };
     let batches = [group(0), group(10), group(20), group(30)];
     let numbers = |bounds: &[Between]| -> Vec<i64> {
-        let table = Table::parquet(
-            in_groups(&batches),
-            options(Strings::AsWritten, bounds),
-            all,
-        )
-        .unwrap();
+        let table =
+            Table::parquet(in_groups(&batches), options(Strings::AsWritten, bounds), all).unwrap();
         let begins = table.flat_map(|batch| {
             let batch = batch.unwrap();
-            let numbers = batch
-                .column(0)
-                .as_primitive::<Int64Type>()
-                .values()
-                .to_vec();
+            let numbers = batch.column(0).as_primitive::<Int64Type>().values().to_vec();
             numbers.into_iter().step_by(10)
         });
         begins.collect()
     };
     let number = |value: i64| -> Option<ArrayRef> { Some(Arc::new(Int64Array::from(vec![value]))) };
     let name = |value: &str| -> Option<ArrayRef> { Some(Arc::new(StringArray::from(vec![value]))) };
-    let between = |column, least, most| Between {
-        column,
-        least,
-        most,
-    };
+    let between = |column, least, most| Between { column, least, most };
     assert_eq!(numbers(&[]), [0, 10, 20, 30]);
     assert_eq!(numbers(&[between(0, number(19), number(20))]), [10, 20]);
     assert_eq!(numbers(&[between(0, number(29), None)]), [20, 30]);
@@ -171,10 +138,7 @@ fn row_groups_outside_of_bounds_are_not_read() {
     let both = [between(0, number(5), None), between(1, None, name("n015"))];
     assert_eq!(numbers(&both), [0, 10]);
     // What the statistics cannot tell is read: no values, another type, no such column.
-    assert_eq!(
-        numbers(&[between(2, number(1), number(1))]),
-        [0, 10, 20, 30]
-    );
+    assert_eq!(numbers(&[between(2, number(1), number(1))]), [0, 10, 20, 30]);
     assert_eq!(numbers(&[between(0, name("x"), None)]), [0, 10, 20, 30]);
     assert_eq!(numbers(&[between(9, number(1), None)]), [0, 10, 20, 30]);
 }
@@ -183,30 +147,13 @@ fn row_groups_outside_of_bounds_are_not_read() {
 fn mixed(rows: i64, count: i64) -> Vec<RecordBatch> {
     let batch = |at: i64| {
         let ids = at * rows..(at + 1) * rows;
-        let text = ids
-            .clone()
-            .map(|id| (id % 3 > 0).then(|| format!("{}", id % 100)));
-        let lists = ids
-            .clone()
-            .map(|id| Some((0..id % 4).map(|value| Some(value as i32))));
+        let text = ids.clone().map(|id| (id % 3 > 0).then(|| format!("{}", id % 100)));
+        let lists = ids.clone().map(|id| Some((0..id % 4).map(|value| Some(value as i32))));
         let columns: [(&str, ArrayRef); 4] = [
-            (
-                "object",
-                Arc::new(Int64Array::from_iter_values(
-                    ids.clone().map(|id| id % 1000),
-                )),
-            ),
-            (
-                "x",
-                Arc::new(Float64Array::from_iter_values(
-                    ids.map(|id| (id as f64).sqrt()),
-                )),
-            ),
+            ("object", Arc::new(Int64Array::from_iter_values(ids.clone().map(|id| id % 1000)))),
+            ("x", Arc::new(Float64Array::from_iter_values(ids.map(|id| (id as f64).sqrt())))),
             ("text", Arc::new(text.collect::<StringArray>())),
-            (
-                "list",
-                Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)),
-            ),
+            ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists))),
         ];
         let columns = columns.map(|(name, array)| (name, array, true));
         RecordBatch::try_from_iter_with_nullable(columns).unwrap()
@@ -255,10 +202,7 @@ fn files_share_the_memory_of_their_row_groups_and_come_back() {
             let has_dictionary =
                 |column: usize| groups[0].column(column).dictionary_page_offset().is_some();
             assert!(has_dictionary(0) && !has_dictionary(1) && has_dictionary(2));
-            let options = ParquetOptions {
-                pool: Some(pool),
-                ..options(Strings::AsWritten, &[])
-            };
+            let options = ParquetOptions { pool: Some(pool), ..options(Strings::AsWritten, &[]) };
             let table = Table::parquet(file, options, all).unwrap();
             assert_eq!(*table.schema(), schema);
             let again = table.collect::<Result<Vec<_>, _>>().unwrap();

@@ -105,11 +105,7 @@ impl Arguments {
     /// Returns the options of the existing tree, if there is one, with the given arguments applied.
     fn options(&self) -> Result<TreeOptions, String> {
         let found = TreeWriter::options(Path::new(&self.directory));
-        let mut options = match (
-            found.map_err(|error| error.to_string())?,
-            &self.id,
-            &self.time,
-        ) {
+        let mut options = match (found.map_err(|error| error.to_string())?, &self.id, &self.time) {
             (Some(options), ..) => options,
             (None, Some(id), Some(time)) => TreeOptions::new(id, time),
             (None, ..) => return Err("a new tree needs --id COLUMN and --time COLUMN".into()),
@@ -144,12 +140,7 @@ fn to_text(written: &TreeWritten, seconds: f64) -> String {
         units::rate(written.bytes as f64 / seconds),
         amplification(written)
     );
-    line!(
-        text,
-        "nodes split: {}; leaves merged: {}",
-        written.splits,
-        written.merges
-    );
+    line!(text, "nodes split: {}; leaves merged: {}", written.splits, written.merges);
     text
 }
 

@@ -37,12 +37,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "TREE", required = true)]
     trees: Vec<PathBuf>,
     /// Only these objects, at most 100 [default: all]
-    #[arg(
-        long,
-        value_name = "ID,...",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', allow_hyphen_values = true)]
     id: Vec<String>,
     /// Only rows of this time or later, as the column has it: 2018-08-01T12:00:00, or a number
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -117,9 +112,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         to: arguments.to.clone(),
         bytes_max: arguments.memory as u64,
     };
-    let rows = tree
-        .query(&query, arguments.threads.count())
-        .map_err(failed)?;
+    let rows = tree.query(&query, arguments.threads.count()).map_err(failed)?;
     let schema = select.as_ref().map_or(tree.schema(), Projection::schema);
     let selected = |batch: &RecordBatch| match &select {
         Some(select) => select.apply(batch),
@@ -142,14 +135,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         }
         None => {
             let format = arguments.format.unwrap_or(FileFormat::Csv);
-            match write(
-                io::stdout(),
-                format,
-                schema,
-                &rows,
-                &pool,
-                &arguments.verbosity,
-            ) {
+            match write(io::stdout(), format, schema, &rows, &pool, &arguments.verbosity) {
                 // A closed pipe means that the reader has enough.
                 Err(error) if error.io_kind() != Some(io::ErrorKind::BrokenPipe) => {
                     Err(format!("stdout: {error}"))
@@ -168,10 +154,7 @@ fn write<W: Write + Send + 'static>(
     pool: &Arc<CodecPool>,
     verbosity: &Verbosity,
 ) -> Result<W, Error> {
-    let options = WriteOptions {
-        format,
-        ..WriteOptions::default()
-    };
+    let options = WriteOptions { format, ..WriteOptions::default() };
     output::say_conversions(options, schema, verbosity)?;
     let mut writer = FileWriter::new(output, schema, options, pool)?;
     for batch in rows {

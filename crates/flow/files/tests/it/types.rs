@@ -19,10 +19,7 @@ use overside_tables::pack::CodecPool;
 
 fn to_csv(batch: &RecordBatch) -> String {
     let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("threads"));
-    let options = WriteOptions {
-        format: FileFormat::Csv,
-        ..WriteOptions::default()
-    };
+    let options = WriteOptions { format: FileFormat::Csv, ..WriteOptions::default() };
     let mut writer =
         FileWriter::new(Vec::new(), &batch.schema(), options, &pool).expect("a writer");
     writer.write(batch).expect("rows");
@@ -70,9 +67,7 @@ fn random_values_come_back_from_csv() {
             ("d", Arc::new(decimals.expect("a type")), true),
             (
                 "n",
-                Arc::new(Int64Array::from_iter_values(
-                    (0..50).map(|_| random.next_u64() as i64),
-                )),
+                Arc::new(Int64Array::from_iter_values((0..50).map(|_| random.next_u64() as i64))),
                 true,
             ),
         ];
@@ -80,12 +75,7 @@ fn random_values_come_back_from_csv() {
         let text = to_csv(&batch);
         let again = of_csv(&text);
         let found = again.column(0).as_primitive::<Float64Type>().values();
-        let bits = |floats: &[f64]| {
-            floats
-                .iter()
-                .map(|float| float.to_bits())
-                .collect::<Vec<_>>()
-        };
+        let bits = |floats: &[f64]| floats.iter().map(|float| float.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(found), bits(&floats), "{text}");
         assert_eq!(again.column(3), batch.column(3));
         assert!(again.column(2).data_type().is_numeric());
@@ -97,14 +87,8 @@ fn random_values_come_back_from_csv() {
 
 #[test]
 fn floats_have_one_order() {
-    let values = vec![
-        Some(1.0),
-        Some(-f64::NAN),
-        Some(-0.0),
-        Some(0.0),
-        Some(f64::NAN),
-        Some(-1.0),
-    ];
+    let values =
+        vec![Some(1.0), Some(-f64::NAN), Some(-0.0), Some(0.0), Some(f64::NAN), Some(-1.0)];
     let ids = Int64Array::from_iter_values(0..values.len() as i64);
     for nulls in [false, true] {
         let mut values = values.clone();
@@ -117,16 +101,8 @@ fn floats_have_one_order() {
         ];
         let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("a batch");
         let sorted = sort(&[batch], &[SortColumn::ascending("x")]).expect("rows");
-        let rows = sorted
-            .column(1)
-            .as_primitive::<Int64Type>()
-            .values()
-            .to_vec();
-        let wanted = if nulls {
-            [5, 2, 3, 1, 4, 0]
-        } else {
-            [5, 2, 3, 0, 1, 4]
-        };
+        let rows = sorted.column(1).as_primitive::<Int64Type>().values().to_vec();
+        let wanted = if nulls { [5, 2, 3, 1, 4, 0] } else { [5, 2, 3, 0, 1, 4] };
         assert_eq!(rows, wanted);
     }
 }

@@ -56,11 +56,7 @@ impl Bits {
         let rest = words.remainder();
         for rows in words {
             let bit = |(at, row): (usize, &u16)| u64::from(bits[usize::from(*row)]) << at;
-            let word = rows
-                .iter()
-                .enumerate()
-                .map(bit)
-                .fold(0, |word, bit| word | bit);
+            let word = rows.iter().enumerate().map(bit).fold(0, |word, bit| word | bit);
             self.words.push(word);
             self.len += WORD;
         }
@@ -94,10 +90,7 @@ pub(super) struct Validity {
 
 impl Validity {
     pub(super) fn new(partitions: usize) -> Self {
-        Self {
-            parts: (0..partitions).map(|_| (0, None)).collect(),
-            bytes: Vec::new(),
-        }
+        Self { parts: (0..partitions).map(|_| (0, None)).collect(), bytes: Vec::new() }
     }
 
     pub(super) fn append(&mut self, nulls: Option<&NullBuffer>, order: &Order) {

@@ -32,10 +32,7 @@ pub(super) struct Bytes<T> {
 
 impl<T: ByteArrayType> Bytes<T> {
     pub(super) fn new(partitions: usize, memory: &Arc<BufferPool>) -> Self {
-        let part = |_| Part {
-            offsets: Growing::new(memory),
-            values: Growing::new(memory),
-        };
+        let part = |_| Part { offsets: Growing::new(memory), values: Growing::new(memory) };
         Self {
             parts: (0..partitions).map(part).collect(),
             validity: Validity::new(partitions),
@@ -66,8 +63,7 @@ impl Part {
             0 => (bytes / rows.max(1)).saturating_mul(order.capacity) / 8 * 9,
             _ => 0,
         };
-        self.values
-            .reserve(bytes.max(room.min(ROOM_BYTES_MAX)) + PIECE)?;
+        self.values.reserve(bytes.max(room.min(ROOM_BYTES_MAX)) + PIECE)?;
         Ok(())
     }
 }
@@ -85,9 +81,7 @@ impl<T: ByteArrayType> Column for Bytes<T> {
             ends: part.offsets.room(),
             values: part.values.room(),
         });
-        order
-            .slots
-            .scatter_text(offsets, values, &mut rooms.collect::<Vec<_>>());
+        order.slots.scatter_text(offsets, values, &mut rooms.collect::<Vec<_>>());
         for (partition, rows) in order.counts() {
             let part = &mut self.parts[partition];
             part.offsets.advance(size_of::<T::Offset>() * rows);

@@ -39,10 +39,7 @@ impl<const WIDTH: usize> Column for Fixed<WIDTH> {
             let part = &mut self.parts[partition];
             part.reserve(WIDTH * order.room(part.len(), rows))?;
         }
-        let rooms = self
-            .parts
-            .iter_mut()
-            .map(|part| part.room().as_chunks_mut().0);
+        let rooms = self.parts.iter_mut().map(|part| part.room().as_chunks_mut().0);
         order.slots.scatter(values, &mut rooms.collect::<Vec<_>>());
         for (partition, rows) in order.counts() {
             self.parts[partition].advance(WIDTH * rows);
@@ -91,11 +88,7 @@ impl Column for FixedBytes {
             let bytes = width * segment.rows.len();
             let room = width.saturating_mul(order.room(part.len(), segment.rows.len()));
             part.reserve(bytes.max(room.min(ROOM_BYTES_MAX)))?;
-            for (row, room) in segment
-                .rows
-                .iter()
-                .zip(part.room().chunks_mut(width.max(1)))
-            {
+            for (row, room) in segment.rows.iter().zip(part.room().chunks_mut(width.max(1))) {
                 room[..width].copy_from_slice(&values[usize::from(*row) * width..][..width]);
             }
             part.advance(bytes);

@@ -42,9 +42,9 @@ fn has_dictionary(kind: &DataType) -> bool {
         | DataType::FixedSizeList(field, _)
         | DataType::Map(field, _)
         | DataType::RunEndEncoded(_, field) => has_dictionary(field.data_type()),
-        DataType::Union(fields, _) => fields
-            .iter()
-            .any(|(_, field)| has_dictionary(field.data_type())),
+        DataType::Union(fields, _) => {
+            fields.iter().any(|(_, field)| has_dictionary(field.data_type()))
+        }
         _ => false,
     }
 }
@@ -76,9 +76,7 @@ impl Column for GatheredColumn {
             }
         };
         let data = array.to_data();
-        let bytes = data
-            .get_slice_memory_size()
-            .unwrap_or_else(|_| data.get_buffer_memory_size());
+        let bytes = data.get_slice_memory_size().unwrap_or_else(|_| data.get_buffer_memory_size());
         Ok((array, bytes as u64))
     }
 }

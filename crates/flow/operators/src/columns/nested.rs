@@ -25,14 +25,8 @@ impl Struct {
             DataType::Struct(fields) => fields,
             _ => Fields::empty(),
         };
-        let columns = fields
-            .iter()
-            .map(|field| column(field.data_type(), partitions, memory));
-        Self {
-            columns: columns.collect(),
-            fields,
-            validity: Validity::new(partitions),
-        }
+        let columns = fields.iter().map(|field| column(field.data_type(), partitions, memory));
+        Self { columns: columns.collect(), fields, validity: Validity::new(partitions) }
     }
 }
 

@@ -68,10 +68,7 @@ fn is_decimal(kind: &DataType) -> bool {
 }
 
 fn plain(array: &ArrayRef, kind: &DataType, is_safe: bool) -> Result<ArrayRef, Error> {
-    let options = CastOptions {
-        safe: is_safe,
-        ..CastOptions::default()
-    };
+    let options = CastOptions { safe: is_safe, ..CastOptions::default() };
     cast_with_options(array, kind, &options).map_err(|error| refused(error.to_string()))
 }
 
@@ -85,8 +82,6 @@ fn without_leap_seconds(array: &ArrayRef, is_safe: bool) -> Result<ArrayRef, Err
             let kept = text.iter().map(|text| text.filter(|text| !leap(text)));
             Ok(Arc::new(kept.collect::<LargeStringArray>()))
         }
-        Some(text) => Err(refused(format!(
-            "{text:?} is no time: a minute ends with second 59"
-        ))),
+        Some(text) => Err(refused(format!("{text:?} is no time: a minute ends with second 59"))),
     }
 }

@@ -24,14 +24,7 @@ fn cast(of: Typed, kind: DataType, is_safe: bool) -> Typed {
     if of.kind == kind {
         return of;
     }
-    Typed {
-        node: Node::Cast {
-            of: Box::new(of.node),
-            kind: kind.clone(),
-            is_safe,
-        },
-        kind,
-    }
+    Typed { node: Node::Cast { of: Box::new(of.node), kind: kind.clone(), is_safe }, kind }
 }
 
 /// Casts an expression. Refuses types of which no value can be converted. Literals are cast immediately.
@@ -40,10 +33,9 @@ pub(super) fn cast_to(of: Typed, kind: DataType, is_safe: bool) -> Result<Typed,
         return Err(refused(format!("{} cannot be cast to {kind}", of.kind)));
     }
     match of.node {
-        Node::Literal(array) if !is_safe => Ok(Typed {
-            node: Node::Literal(cast_literal(&array, &kind)?),
-            kind,
-        }),
+        Node::Literal(array) if !is_safe => {
+            Ok(Typed { node: Node::Literal(cast_literal(&array, &kind)?), kind })
+        }
         _ => Ok(cast(of, kind, is_safe)),
     }
 }
@@ -53,9 +45,7 @@ pub(super) fn text(of: Typed) -> Result<Node, Error> {
     match of.kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(of.node),
         DataType::Null => Ok(cast(of, DataType::Utf8, false).node),
-        kind => Err(refused(format!(
-            "patterns match text, not {kind}; CAST it AS VARCHAR"
-        ))),
+        kind => Err(refused(format!("patterns match text, not {kind}; CAST it AS VARCHAR"))),
     }
 }
 
@@ -67,10 +57,7 @@ pub(super) fn negative(of: Typed) -> Typed {
         kind => kind.clone(),
     };
     let of = cast(of, kind, false);
-    Typed {
-        node: Node::Negative(Box::new(of.node)),
-        kind: of.kind,
-    }
+    Typed { node: Node::Negative(Box::new(of.node)), kind: of.kind }
 }
 
 pub(super) fn compare(by: Comparison, left: Typed, right: Typed) -> Result<Typed, Error> {
@@ -91,10 +78,9 @@ pub(super) fn arithmetic(by: Arithmetic, left: Typed, right: Typed) -> Result<Ty
     }
     let is_decimal = |one: &Typed| matches!(one.kind, DataType::Decimal128(_, _));
     let (left, right) = match by {
-        Arithmetic::Divide => (
-            cast(left, DataType::Float64, false),
-            cast(right, DataType::Float64, false),
-        ),
+        Arithmetic::Divide => {
+            (cast(left, DataType::Float64, false), cast(right, DataType::Float64, false))
+        }
         _ => {
             let (left, right) = meet(left, right)?;
             let kind = match &left.kind {
@@ -108,15 +94,8 @@ pub(super) fn arithmetic(by: Arithmetic, left: Typed, right: Typed) -> Result<Ty
             (cast(left, kind.clone(), false), cast(right, kind, false))
         }
     };
-    let kind = if is_decimal(&left) {
-        decimal_result(by, &left.kind)
-    } else {
-        left.kind.clone()
-    };
-    Ok(Typed {
-        node: Node::Arithmetic(by, Box::new(left.node), Box::new(right.node)),
-        kind,
-    })
+    let kind = if is_decimal(&left) { decimal_result(by, &left.kind) } else { left.kind.clone() };
+    Ok(Typed { node: Node::Arithmetic(by, Box::new(left.node), Box::new(right.node)), kind })
 }
 
 /// Returns the type that Arrow's kernels give the result of an operation on two decimals of type
@@ -149,15 +128,9 @@ fn meet(left: Typed, right: Typed) -> Result<(Typed, Typed), Error> {
         _ => {}
     }
     let kind = common(&left.kind, &right.kind).ok_or_else(|| {
-        refused(format!(
-            "{} and {} cannot be compared; CAST one of them",
-            left.kind, right.kind
-        ))
+        refused(format!("{} and {} cannot be compared; CAST one of them", left.kind, right.kind))
     })?;
-    Ok((
-        cast_to(left, kind.clone(), false)?,
-        cast_to(right, kind, false)?,
-    ))
+    Ok((cast_to(left, kind.clone(), false)?, cast_to(right, kind, false)?))
 }
 
 /// Returns `true` if a literal of the type `literal` is converted to the type `other`.

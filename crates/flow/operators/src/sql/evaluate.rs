@@ -110,16 +110,14 @@ fn fold(nodes: &[Node], batch: &RecordBatch, by: Fold) -> Result<Evaluated, Erro
         });
     }
     // `IN` has at least one value, and a chain at least two.
-    Ok(Evaluated::Array(all.unwrap_or_else(|| {
-        Arc::new(BooleanArray::from(vec![false; batch.num_rows()]))
-    })))
+    Ok(Evaluated::Array(
+        all.unwrap_or_else(|| Arc::new(BooleanArray::from(vec![false; batch.num_rows()]))),
+    ))
 }
 
 fn compare(by: Comparison, left: Evaluated, right: Evaluated) -> Result<Evaluated, Error> {
-    let (left, right) = (
-        left.with(with_one_nan(left.array())),
-        right.with(with_one_nan(right.array())),
-    );
+    let (left, right) =
+        (left.with(with_one_nan(left.array())), right.with(with_one_nan(right.array())));
     let compare = match by {
         Comparison::Equal => cmp::eq,
         Comparison::NotEqual => cmp::neq,

@@ -47,9 +47,7 @@ impl Filter {
 
     fn compile(schema: SchemaRef, text: &str) -> Result<Self, Error> {
         let mut parser = parser(text)?;
-        let parsed = parser
-            .parse_expr()
-            .map_err(|error| refused(error.to_string()))?;
+        let parsed = parser.parse_expr().map_err(|error| refused(error.to_string()))?;
         expect_end(&mut parser)?;
         let typed = Compiler { schema: &schema }.compile(&parsed, 0)?;
         let node = boolean(typed)?;
@@ -81,9 +79,7 @@ impl Projection {
 
     fn compile(schema: SchemaRef, text: &str) -> Result<Self, Error> {
         let mut parser = parser(text)?;
-        let items = parser
-            .parse_projection()
-            .map_err(|error| refused(error.to_string()))?;
+        let items = parser.parse_projection().map_err(|error| refused(error.to_string()))?;
         expect_end(&mut parser)?;
         let compiler = Compiler { schema: &schema };
         let (mut nodes, mut fields) = (Vec::new(), Vec::new());
@@ -113,11 +109,7 @@ impl Projection {
             metadata.retain(|key, _| !OF_COLUMNS.contains(&key.as_str()));
         }
         let output = Schema::new_with_metadata(fields, metadata);
-        Ok(Self {
-            output: Arc::new(output),
-            input: schema,
-            nodes,
-        })
+        Ok(Self { output: Arc::new(output), input: schema, nodes })
     }
 
     /// Returns the schema of the result.
@@ -129,14 +121,11 @@ impl Projection {
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         check_schema(&self.input, batch.schema_ref())?;
         let rows = batch.num_rows();
-        let columns: Result<Vec<ArrayRef>, Error> = (self.nodes.iter())
-            .map(|node| node.evaluate(batch)?.into_array(rows))
-            .collect();
+        let columns: Result<Vec<ArrayRef>, Error> =
+            (self.nodes.iter()).map(|node| node.evaluate(batch)?.into_array(rows)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let output = self.output.clone();
-        Ok(RecordBatch::try_new_with_options(
-            output, columns?, &options,
-        )?)
+        Ok(RecordBatch::try_new_with_options(output, columns?, &options)?)
     }
 }
 
@@ -170,9 +159,7 @@ fn parser(text: &str) -> Result<Parser<'static>, Error> {
         )));
     }
     let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(MAX_PARSED_DEPTH);
-    parser
-        .try_with_sql(text)
-        .map_err(|error| refused(error.to_string()))
+    parser.try_with_sql(text).map_err(|error| refused(error.to_string()))
 }
 
 fn expect_end(parser: &mut Parser) -> Result<(), Error> {
@@ -185,22 +172,15 @@ fn expect_end(parser: &mut Parser) -> Result<(), Error> {
 fn boolean(typed: Typed) -> Result<Node, Error> {
     match typed.kind {
         DataType::Boolean => Ok(typed.node),
-        DataType::Null => Ok(Node::Cast {
-            of: Box::new(typed.node),
-            kind: DataType::Boolean,
-            is_safe: false,
-        }),
-        kind => Err(refused(format!(
-            "a condition is wanted, and {kind} is none; compare it"
-        ))),
+        DataType::Null => {
+            Ok(Node::Cast { of: Box::new(typed.node), kind: DataType::Boolean, is_safe: false })
+        }
+        kind => Err(refused(format!("a condition is wanted, and {kind} is none; compare it"))),
     }
 }
 
 fn condition(node: Node) -> Typed {
-    Typed {
-        node,
-        kind: DataType::Boolean,
-    }
+    Typed { node, kind: DataType::Boolean }
 }
 
 struct Compiler<'a> {
@@ -237,11 +217,7 @@ impl Compiler<'_> {
             Expr::IsNotDistinctFrom(one, other) => {
                 coerce::compare(Comparison::NotDistinct, inner(one)?, inner(other)?)
             }
-            Expr::InList {
-                expr,
-                list,
-                negated,
-            } => {
+            Expr::InList { expr, list, negated } => {
                 let equal = |one| {
                     let equal = coerce::compare(Comparison::Equal, inner(expr)?, inner(one)?)?;
                     Ok(equal.node)
@@ -249,44 +225,21 @@ impl Compiler<'_> {
                 let nodes: Result<Vec<Node>, Error> = list.iter().map(equal).collect();
                 Ok(condition(negated_if(*negated, Node::Or(nodes?))))
             }
-            Expr::Between {
-                expr,
-                negated,
-                low,
-                high,
-            } => {
+            Expr::Between { expr, negated, low, high } => {
                 let least = coerce::compare(Comparison::GreaterOrEqual, inner(expr)?, inner(low)?)?;
                 let most = coerce::compare(Comparison::LessOrEqual, inner(expr)?, inner(high)?)?;
                 let both = Node::And(vec![least.node, most.node]);
                 Ok(condition(negated_if(*negated, both)))
             }
-            Expr::Cast {
-                kind,
-                expr: of,
-                data_type,
-                format: None,
-                array: false,
-            } => {
+            Expr::Cast { kind, expr: of, data_type, format: None, array: false } => {
                 let is_safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
                 coerce::cast_to(inner(of)?, literal::kind(data_type)?, is_safe)
             }
-            Expr::Like {
-                negated,
-                any: false,
-                expr: of,
-                pattern,
-                escape_char,
-            } => {
+            Expr::Like { negated, any: false, expr: of, pattern, escape_char } => {
                 let pattern = Pattern::like(pattern, escape_char.as_ref(), false)?;
                 self.matches(inner(of)?, pattern, *negated)
             }
-            Expr::ILike {
-                negated,
-                any: false,
-                expr: of,
-                pattern,
-                escape_char,
-            } => {
+            Expr::ILike { negated, any: false, expr: of, pattern, escape_char } => {
                 let pattern = Pattern::like(pattern, escape_char.as_ref(), true)?;
                 self.matches(inner(of)?, pattern, *negated)
             }
@@ -302,9 +255,8 @@ impl Compiler<'_> {
     /// matches.
     fn column(&self, name: &str, is_quoted: bool) -> Result<Typed, Error> {
         let fields = || self.schema.fields().iter().enumerate();
-        let exact: Vec<usize> = (fields().filter(|(_, field)| field.name() == name))
-            .map(|(at, _)| at)
-            .collect();
+        let exact: Vec<usize> =
+            (fields().filter(|(_, field)| field.name() == name)).map(|(at, _)| at).collect();
         let is_alike = |(_, field): &(usize, &Arc<Field>)| field.name().eq_ignore_ascii_case(name);
         let found = if exact.is_empty() && !is_quoted {
             fields().filter(is_alike).map(|(at, _)| at).collect()
@@ -335,11 +287,7 @@ impl Compiler<'_> {
             true => Comparison::Distinct,
             false => Comparison::NotDistinct,
         };
-        Ok(condition(Node::Compare(
-            comparison,
-            Box::new(of),
-            Box::new(value),
-        )))
+        Ok(condition(Node::Compare(comparison, Box::new(of), Box::new(value))))
     }
 
     fn unary(
@@ -396,12 +344,8 @@ impl Compiler<'_> {
             Op::Modulo => Some(Arithmetic::Remainder),
             _ => None,
         };
-        let sides = || {
-            Ok::<_, Error>((
-                self.compile(left, depth + 1)?,
-                self.compile(right, depth + 1)?,
-            ))
-        };
+        let sides =
+            || Ok::<_, Error>((self.compile(left, depth + 1)?, self.compile(right, depth + 1)?));
         match (comparison, arithmetic) {
             (Some(comparison), _) => {
                 let (left, right) = sides()?;
@@ -434,10 +378,7 @@ impl Compiler<'_> {
 
     fn matches(&self, of: Typed, pattern: Pattern, negated: bool) -> Result<Typed, Error> {
         let of = coerce::text(of)?;
-        Ok(condition(negated_if(
-            negated,
-            Node::Matches(Box::new(of), pattern),
-        )))
+        Ok(condition(negated_if(negated, Node::Matches(Box::new(of), pattern))))
     }
 }
 

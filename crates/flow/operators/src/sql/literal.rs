@@ -16,18 +16,15 @@ use crate::Error;
 const MAX_DECIMAL_DIGITS: u64 = 38;
 
 fn typed_array(array: ArrayRef) -> Typed {
-    Typed {
-        kind: array.data_type().clone(),
-        node: Node::Literal(array),
-    }
+    Typed { kind: array.data_type().clone(), node: Node::Literal(array) }
 }
 
 pub(super) fn literal(value: &Value) -> Result<Typed, Error> {
     match value {
         Value::Number(text, _) => number(text),
-        Value::SingleQuotedString(text) => Ok(typed_array(Arc::new(StringArray::from(vec![
-            text.as_str(),
-        ])))),
+        Value::SingleQuotedString(text) => {
+            Ok(typed_array(Arc::new(StringArray::from(vec![text.as_str()]))))
+        }
         Value::Boolean(value) => Ok(typed_array(Arc::new(BooleanArray::from(vec![*value])))),
         Value::Null => Ok(typed_array(Arc::new(NullArray::new(1)))),
         other => Err(unsupported(&other.to_string())),
@@ -49,22 +46,17 @@ fn number(text: &str) -> Result<Typed, Error> {
     }
     let digits = text.trim_start_matches('-');
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_plain = [whole, fraction]
-        .iter()
-        .all(|part| part.bytes().all(|one| one.is_ascii_digit()));
+    let is_plain =
+        [whole, fraction].iter().all(|part| part.bytes().all(|one| one.is_ascii_digit()));
     let count = whole.trim_start_matches('0').len() + fraction.len();
     if is_plain && count as u64 <= MAX_DECIMAL_DIGITS {
         let joined = text.replace('.', "");
-        let value: i128 = joined
-            .parse()
-            .map_err(|_| refused(format!("{text} is no number")))?;
+        let value: i128 = joined.parse().map_err(|_| refused(format!("{text} is no number")))?;
         let array = Decimal128Array::from(vec![value]);
         let array = array.with_precision_and_scale(count.max(1) as u8, fraction.len() as i8)?;
         return Ok(typed_array(Arc::new(array)));
     }
-    let value: f64 = text
-        .parse()
-        .map_err(|_| refused(format!("{text} is no number")))?;
+    let value: f64 = text.parse().map_err(|_| refused(format!("{text} is no number")))?;
     Ok(typed_array(Arc::new(Float64Array::from(vec![value]))))
 }
 

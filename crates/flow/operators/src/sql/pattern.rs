@@ -68,9 +68,7 @@ impl Pattern {
                 let mut letters = one.chars();
                 let first = letters.next();
                 if letters.next().is_some() {
-                    return Err(refused(format!(
-                        "ESCAPE {one:?} is more than one character"
-                    )));
+                    return Err(refused(format!("ESCAPE {one:?} is more than one character")));
                 }
                 first
             }
@@ -101,10 +99,7 @@ impl Pattern {
         }
         regex.push('$');
         let pattern = Self::new(text, regex, true)?;
-        Ok(Self {
-            is_case_ignored,
-            ..pattern
-        })
+        Ok(Self { is_case_ignored, ..pattern })
     }
 
     /// Prepares the pattern of `~`, `~*` and their negations; `None` for other operators.
@@ -255,8 +250,6 @@ fn literal(pattern: &Expr) -> Result<&str, Error> {
             other => Err(unsupported(&format!("the pattern {other}"))),
         },
         Expr::Nested(pattern) => literal(pattern),
-        other => Err(unsupported(&format!(
-            "the pattern {other}, which is no text"
-        ))),
+        other => Err(unsupported(&format!("the pattern {other}, which is no text"))),
     }
 }

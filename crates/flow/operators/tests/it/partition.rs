@@ -39,15 +39,7 @@ fn rows_of(batch: &RecordBatch, key: &PartitionKey) -> Result<Vec<Vec<i32>>, Err
 
 #[test]
 fn low_bits_choose_and_order_stays() {
-    let batch = ids(vec![
-        Some(0),
-        Some(5),
-        None,
-        Some(4),
-        Some(-1),
-        Some(2),
-        Some(1),
-    ]);
+    let batch = ids(vec![Some(0), Some(5), None, Some(4), Some(-1), Some(2), Some(1)]);
     let key = PartitionKey::parse("id", "bits:2").expect("a key");
     let rows = rows_of(&batch, &key).expect("tables");
     assert_eq!(rows, [vec![0, 3], vec![1, 6], vec![5], vec![4], vec![2]]);
@@ -55,12 +47,7 @@ fn low_bits_choose_and_order_stays() {
 
 #[test]
 fn bits_are_counted_from_the_lowest() {
-    let batch = ids(vec![
-        Some(0b1_0000),
-        Some(0b11_0000),
-        Some(0b100_0000),
-        Some(0b1111),
-    ]);
+    let batch = ids(vec![Some(0b1_0000), Some(0b11_0000), Some(0b100_0000), Some(0b1111)]);
     let key = PartitionKey::parse("id", "bits:4..6").expect("a key");
     let rows = rows_of(&batch, &key).expect("tables");
     assert_eq!(rows, [vec![2, 3], vec![0], vec![], vec![1], vec![]]);
@@ -82,11 +69,7 @@ fn long_values_take_no_more_memory_than_they_need() {
     let texts: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..rows).map(long)));
     let fixed = FixedSizeBinaryArray::try_from_iter((0..rows).map(long)).expect("one width");
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
-    let columns = [
-        ("id", numbers),
-        ("texts", texts),
-        ("fixed", Arc::new(fixed) as ArrayRef),
-    ];
+    let columns = [("id", numbers), ("texts", texts), ("fixed", Arc::new(fixed) as ArrayRef)];
     let batch = RecordBatch::try_from_iter(columns).expect("a batch");
     let key = PartitionKey::parse("id", "bits:6").expect("a key");
     let mut partitioner =
@@ -145,40 +128,13 @@ fn methods_read_as_they_are_written() {
         let method: PartitionMethod = text.parse().expect(text);
         assert_eq!(method.to_string(), text);
     }
-    assert_eq!(
-        "bits:0..2".parse::<PartitionMethod>().expect("bits"),
-        PartitionMethod::low_bits(2)
-    );
-    for text in [
-        "bits",
-        "bits:0",
-        "bits:7..4",
-        "hash:x",
-        "ranges:a,,b",
-        "modulo:3",
-        "bits:-1",
-        "",
-    ] {
-        assert!(
-            matches!(text.parse::<PartitionMethod>(), Err(Error::Method { .. })),
-            "{text}"
-        );
+    assert_eq!("bits:0..2".parse::<PartitionMethod>().expect("bits"), PartitionMethod::low_bits(2));
+    for text in ["bits", "bits:0", "bits:7..4", "hash:x", "ranges:a,,b", "modulo:3", "bits:-1", ""]
+    {
+        assert!(matches!(text.parse::<PartitionMethod>(), Err(Error::Method { .. })), "{text}");
     }
-    for text in [
-        "bits:11",
-        "bits:0..64",
-        "bits:3..99",
-        "hash:1",
-        "hash:0",
-        "hash:1025",
-    ] {
-        assert!(
-            matches!(
-                text.parse::<PartitionMethod>(),
-                Err(Error::Partitions { .. })
-            ),
-            "{text}"
-        );
+    for text in ["bits:11", "bits:0..64", "bits:3..99", "hash:1", "hash:0", "hash:1025"] {
+        assert!(matches!(text.parse::<PartitionMethod>(), Err(Error::Partitions { .. })), "{text}");
     }
 }
 
@@ -219,10 +175,7 @@ fn another_schema_in_the_middle_is_refused() {
     let mut partitioner = Partitioner::new(first.schema(), &key, options).expect("a partitioner");
     partitioner.push(&first).expect("a batch");
     let other = first.project(&[0]).expect("a column");
-    let error = partitioner
-        .push(&other)
-        .expect_err("another schema")
-        .to_string();
+    let error = partitioner.push(&other).expect_err("another schema").to_string();
     assert!(error.ends_with("there is no column \"row\""), "{error}");
     let (pieces, report) = partitioner.finish().expect("the rest");
     assert_eq!((pieces.len(), report.rows()), (1, 1));
@@ -234,12 +187,7 @@ fn sizes_are_counted() {
     let key = PartitionKey::parse("id", "bits:1").expect("a key");
     let options = PartitionOptions::default();
     let tables = partition(batch.schema_ref(), [&batch], &key, options).expect("tables");
-    let rows: Vec<u64> = tables
-        .report
-        .partitions
-        .iter()
-        .map(|size| size.rows)
-        .collect();
+    let rows: Vec<u64> = tables.report.partitions.iter().map(|size| size.rows).collect();
     assert_eq!((rows, tables.report.null_keys.rows), (vec![3, 1], 1));
     assert_eq!(tables.report.imbalance(), 1.5);
     assert_eq!(tables.report.empty_partitions(), 0);
@@ -314,17 +262,10 @@ fn every_kind_of_column_is_partitioned() {
             RecordBatch::try_from_iter_with_nullable([("id", key, true), ("c", column, true)]);
         let table = table.expect("a table");
         let key = PartitionKey::parse("id", "bits:2").expect("a key");
-        let tables = partition(
-            table.schema_ref(),
-            [&table],
-            &key,
-            PartitionOptions::default(),
-        );
+        let tables = partition(table.schema_ref(), [&table], &key, PartitionOptions::default());
         let tables = tables.expect("tables").tables;
-        let sizes: Vec<usize> = tables
-            .iter()
-            .map(|table| table.iter().map(|batch| batch.num_rows()).sum())
-            .collect();
+        let sizes: Vec<usize> =
+            tables.iter().map(|table| table.iter().map(|batch| batch.num_rows()).sum()).collect();
         assert_eq!(sizes, [34, 33, 33, 0, 0], "kind {kind}");
     }
 }
@@ -338,12 +279,7 @@ fn values_of_no_bytes_are_counted() {
     let table = RecordBatch::try_from_iter([("id", key), ("c", Arc::new(empty.finish()))]);
     let table = table.expect("a table");
     let key = PartitionKey::parse("id", "bits:1").expect("a key");
-    let tables = partition(
-        table.schema_ref(),
-        [&table],
-        &key,
-        PartitionOptions::default(),
-    );
+    let tables = partition(table.schema_ref(), [&table], &key, PartitionOptions::default());
     let sizes: Vec<usize> = (tables.expect("tables").tables.iter())
         .map(|table| table.iter().map(RecordBatch::num_rows).sum())
         .collect();

@@ -17,12 +17,8 @@ pub(crate) const KINDS: u64 = 26;
 fn nulls(random: &mut Random, len: usize) -> Option<NullBuffer> {
     match random.below(3) {
         0 => None,
-        1 => Some(NullBuffer::new(BooleanBuffer::collect_bool(len, |_| {
-            random.below(4) > 0
-        }))),
-        _ => Some(NullBuffer::new(BooleanBuffer::collect_bool(len, |_| {
-            random.below(40) > 0
-        }))),
+        1 => Some(NullBuffer::new(BooleanBuffer::collect_bool(len, |_| random.below(4) > 0))),
+        _ => Some(NullBuffer::new(BooleanBuffer::collect_bool(len, |_| random.below(40) > 0))),
     }
 }
 
@@ -74,24 +70,9 @@ pub(crate) fn column(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
         3 => numbers!(Int64Array, random, len, random.next_u64() as i64),
         4 => numbers!(Float64Array, random, len, random.below(100) as f64 - 50.0),
         5 => numbers!(Date32Array, random, len, random.below(20_000) as i32),
-        6 => numbers!(
-            TimestampMicrosecondArray,
-            random,
-            len,
-            random.next_u64() as i64 >> 8
-        ),
-        7 => numbers!(
-            Decimal128Array,
-            random,
-            len,
-            i128::from(random.next_u64() as i64)
-        ),
-        8 => numbers!(
-            Decimal256Array,
-            random,
-            len,
-            i256::from_i128(random.next_u64().into())
-        ),
+        6 => numbers!(TimestampMicrosecondArray, random, len, random.next_u64() as i64 >> 8),
+        7 => numbers!(Decimal128Array, random, len, i128::from(random.next_u64() as i64)),
+        8 => numbers!(Decimal256Array, random, len, i256::from_i128(random.next_u64().into())),
         9 => {
             let values = BooleanBuffer::collect_bool(len, |_| random.below(2) > 0);
             Arc::new(BooleanArray::new(values, nulls(random, len)))
@@ -103,9 +84,7 @@ pub(crate) fn column(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
         14 => views(random, len),
         15 => {
             let mut views = BinaryViewBuilder::new();
-            words(random, len)
-                .iter()
-                .for_each(|word| views.append_option(word.as_ref()));
+            words(random, len).iter().for_each(|word| views.append_option(word.as_ref()));
             Arc::new(views.finish())
         }
         16 => {
@@ -114,9 +93,7 @@ pub(crate) fn column(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
             for _ in 0..len {
                 match random.below(6) {
                     0 => bytes.append_null(),
-                    _ => bytes
-                        .append_value(random.bytes(width))
-                        .expect("of that width"),
+                    _ => bytes.append_value(random.bytes(width)).expect("of that width"),
                 }
             }
             Arc::new(bytes.finish())
@@ -131,9 +108,7 @@ pub(crate) fn column(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
 
 fn views(random: &mut Random, len: usize) -> ArrayRef {
     let mut views = StringViewBuilder::new().with_fixed_block_size(256);
-    words(random, len)
-        .iter()
-        .for_each(|word| views.append_option(word.as_ref()));
+    words(random, len).iter().for_each(|word| views.append_option(word.as_ref()));
     Arc::new(views.finish())
 }
 
@@ -142,11 +117,7 @@ fn dictionary(random: &mut Random, len: usize) -> ArrayRef {
     let count = 1 + random.below(20);
     let values = column(random, kind, count as usize);
     let keys = numbers!(Int16Array, random, len, random.below(count) as i16);
-    let keys = keys
-        .as_any()
-        .downcast_ref::<Int16Array>()
-        .expect("keys")
-        .clone();
+    let keys = keys.as_any().downcast_ref::<Int16Array>().expect("keys").clone();
     Arc::new(DictionaryArray::new(keys, values))
 }
 
@@ -194,12 +165,7 @@ fn nested(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
             let offsets = OffsetBuffer::new(offsets.iter().map(|&offset| offset.into()).collect());
             let values = column(random, inner, total);
             let field = Arc::new(Field::new("item", values.data_type().clone(), true));
-            Arc::new(LargeListArray::new(
-                field,
-                offsets,
-                values,
-                nulls(random, len),
-            ))
+            Arc::new(LargeListArray::new(field, offsets, values, nulls(random, len)))
         }
         23 => {
             let size = 1 + random.below(3) as usize;
@@ -226,13 +192,7 @@ fn nested(random: &mut Random, kind: u64, len: usize) -> ArrayRef {
             ]);
             let entries = StructArray::new(fields, vec![Arc::new(keys), values], None);
             let field = Arc::new(Field::new("entries", entries.data_type().clone(), false));
-            Arc::new(MapArray::new(
-                field,
-                offsets,
-                entries,
-                nulls(random, len),
-                false,
-            ))
+            Arc::new(MapArray::new(field, offsets, entries, nulls(random, len), false))
         }
     }
 }
@@ -248,11 +208,7 @@ pub(crate) fn table(random: &mut Random, key: u64, rows: usize) -> RecordBatch {
     }
     let fields: Vec<Field> = (columns.iter().enumerate())
         .map(|(at, one)| {
-            let name = if at == 0 {
-                "id".to_owned()
-            } else {
-                format!("c{at}")
-            };
+            let name = if at == 0 { "id".to_owned() } else { format!("c{at}") };
             Field::new(name, one.data_type().clone(), true)
         })
         .collect();

@@ -39,18 +39,12 @@ proptest! {
 fn bytes_bound_a_batch() {
     let column = Int32Array::from_iter_values(0..1000);
     let table = RecordBatch::try_from_iter([("a", Arc::new(column) as _)]).expect("a table");
-    let options = RechunkOptions {
-        rows: 10_000,
-        bytes: 400,
-    };
+    let options = RechunkOptions { rows: 10_000, bytes: 400 };
     let mut rechunker = Rechunker::new(table.schema(), options);
     let out = rechunker.push(&table).expect("batches");
     let sizes: Vec<usize> = out.iter().map(RecordBatch::num_rows).collect();
     assert_eq!(sizes, [100; 10]);
     let options = RechunkOptions { rows: 10, bytes: 0 };
     let mut rechunker = Rechunker::new(table.schema(), options);
-    assert_eq!(
-        rechunker.push(&table.slice(0, 3)).expect("batches").len(),
-        3
-    );
+    assert_eq!(rechunker.push(&table.slice(0, 3)).expect("batches").len(), 3);
 }

@@ -11,12 +11,7 @@ use overside_flow_operators::{SortColumn, sort};
 
 fn rows(batch: &RecordBatch) -> Vec<i32> {
     let column = batch.column_by_name("row").expect("rows");
-    column
-        .as_any()
-        .downcast_ref::<Int32Array>()
-        .expect("rows")
-        .values()
-        .to_vec()
+    column.as_any().downcast_ref::<Int32Array>().expect("rows").values().to_vec()
 }
 
 fn with_rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -28,10 +23,7 @@ fn with_rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
 }
 
 fn columns(texts: &[&str]) -> Vec<SortColumn> {
-    texts
-        .iter()
-        .map(|text| text.parse().expect("a column"))
-        .collect()
+    texts.iter().map(|text| text.parse().expect("a column")).collect()
 }
 
 #[test]
@@ -41,10 +33,7 @@ fn by_key_and_time_and_stable() {
     let times: Vec<i64> = (0..5000).map(|_| random.below(60) as i64 - 30).collect();
     let table = with_rows(vec![
         ("id", Arc::new(Int64Array::from(ids.clone()))),
-        (
-            "time",
-            Arc::new(TimestampMicrosecondArray::from(times.clone())),
-        ),
+        ("time", Arc::new(TimestampMicrosecondArray::from(times.clone()))),
     ]);
     let halves = [table.slice(0, 2222), table.slice(2222, 2778)];
     let sorted = sort(&halves, &columns(&["id", "time desc"])).expect("a table");
@@ -61,28 +50,18 @@ fn every_way_agrees_with_the_other() {
     let table = with_rows(vec![
         ("small", Arc::new(UInt16Array::from(small.clone()))),
         ("real", Arc::new(Float64Array::from(real.clone()))),
-        (
-            "same",
-            Arc::new(StringArray::from_iter_values(vec!["x"; 900])),
-        ),
+        ("same", Arc::new(StringArray::from_iter_values(vec!["x"; 900]))),
     ]);
     for order in ["", " desc"] {
         let (one, other) = (format!("small{order}"), format!("real{order}"));
         let keys = sort(std::slice::from_ref(&table), &columns(&[&one, &other])).expect("a table");
-        let compared = sort(
-            std::slice::from_ref(&table),
-            &columns(&["same", &one, &other]),
-        );
+        let compared = sort(std::slice::from_ref(&table), &columns(&["same", &one, &other]));
         assert_eq!(keys, compared.expect("a table"));
         let mut expected: Vec<i32> = (0..900).collect();
         expected.sort_by(|a, b| {
             let (a, b) = (*a as usize, *b as usize);
             let order_of = small[a].cmp(&small[b]).then(real[a].total_cmp(&real[b]));
-            if order.is_empty() {
-                order_of
-            } else {
-                order_of.reverse()
-            }
+            if order.is_empty() { order_of } else { order_of.reverse() }
         });
         assert_eq!(rows(&keys), expected);
     }

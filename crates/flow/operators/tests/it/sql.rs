@@ -11,53 +11,16 @@ use overside_tables::Error as TableError;
 fn table() -> RecordBatch {
     let decimals = Decimal128Array::from(vec![Some(150), None, Some(-275), Some(0), Some(1000)]);
     let decimals = decimals.with_precision_and_scale(10, 2).expect("a type");
-    let days = Date32Array::from(vec![
-        Some(18_993),
-        Some(18_994),
-        None,
-        Some(18_995),
-        Some(0),
-    ]);
-    let times = vec![
-        Some(1_641_168_000_000_000),
-        Some(1_641_168_003_000_000),
-        None,
-        Some(0),
-        Some(5),
-    ];
-    let names = vec![
-        Some("ISLAND"),
-        Some("a%b"),
-        None,
-        Some(""),
-        Some("line\nbreak"),
-    ];
+    let days = Date32Array::from(vec![Some(18_993), Some(18_994), None, Some(18_995), Some(0)]);
+    let times =
+        vec![Some(1_641_168_000_000_000), Some(1_641_168_003_000_000), None, Some(0), Some(5)];
+    let names = vec![Some("ISLAND"), Some("a%b"), None, Some(""), Some("line\nbreak")];
     let port: DictionaryArray<types::Int8Type> =
         vec!["aa", "b", "aa", "c", "b"].into_iter().collect();
     let columns: Vec<(&str, ArrayRef, bool)> = vec![
         ("row", Arc::new(Int32Array::from_iter_values(0..5)), false),
-        (
-            "i",
-            Arc::new(Int64Array::from(vec![
-                Some(1),
-                Some(2),
-                None,
-                Some(-4),
-                Some(5),
-            ])),
-            true,
-        ),
-        (
-            "u",
-            Arc::new(UInt8Array::from(vec![
-                Some(1),
-                Some(200),
-                Some(3),
-                None,
-                Some(0),
-            ])),
-            true,
-        ),
+        ("i", Arc::new(Int64Array::from(vec![Some(1), Some(2), None, Some(-4), Some(5)])), true),
+        ("u", Arc::new(UInt8Array::from(vec![Some(1), Some(200), Some(3), None, Some(0)])), true),
         (
             "x",
             Arc::new(Float64Array::from(vec![
@@ -71,13 +34,7 @@ fn table() -> RecordBatch {
         ),
         (
             "f",
-            Arc::new(Float32Array::from(vec![
-                Some(0.1),
-                Some(0.2),
-                None,
-                Some(3.0),
-                Some(4.0),
-            ])),
+            Arc::new(Float32Array::from(vec![Some(0.1), Some(0.2), None, Some(3.0), Some(4.0)])),
             true,
         ),
         ("d", Arc::new(decimals), true),
@@ -106,9 +63,7 @@ fn schema() -> SchemaRef {
 
 fn rows(text: &str) -> Vec<i32> {
     let filter = Filter::new(schema(), text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let kept = filter
-        .apply(&table())
-        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    let kept = filter.apply(&table()).unwrap_or_else(|error| panic!("{text}: {error}"));
     let rows = kept.column(0).as_any().downcast_ref::<Int32Array>();
     rows.expect("rows").values().to_vec()
 }
@@ -182,10 +137,7 @@ fn patterns() {
         ("regexp_like(port, 'b|c')", &[1, 3, 4]),
     ]);
     let filter = Filter::new(schema(), "Name ~ 'a'").expect("a filter");
-    let error = filter
-        .apply(&table())
-        .expect_err("a line break")
-        .to_string();
+    let error = filter.apply(&table()).expect_err("a line break").to_string();
     assert!(error.contains("line break"), "{error}");
 }
 
@@ -216,11 +168,7 @@ fn a_float_is_equal_to_its_own_text() {
         let value = f64::from_bits(random.next_u64());
         let near = (random.below(1 << 53) as f64) / f64::from(1_u32 << random.below(31));
         for value in [value, near].into_iter().filter(|value| value.is_finite()) {
-            for text in [
-                format!("{value}"),
-                format!("{value:e}"),
-                format!("{value:.3}"),
-            ] {
+            for text in [format!("{value}"), format!("{value:e}"), format!("{value:.3}")] {
                 let parsed: f64 = text.parse().unwrap();
                 let column = Arc::new(Float64Array::from(vec![parsed]));
                 assert!(keeps(column, &format!("x = {text}")).unwrap(), "{text}");
@@ -239,13 +187,7 @@ fn seconds_of_60_are_no_times() {
     let late = || Arc::new(StringArray::from(vec!["2016-12-31 23:59:60"]));
     assert!(keeps(late(), "CAST(x AS TIMESTAMP) > DATE '2000-01-01'").is_err());
     assert!(keeps(late(), "TRY_CAST(x AS TIMESTAMP) IS NULL").unwrap());
-    assert!(
-        keeps(
-            late(),
-            "TIMESTAMP '2016-12-31 23:59:60' > DATE '2000-01-01'"
-        )
-        .is_err()
-    );
+    assert!(keeps(late(), "TIMESTAMP '2016-12-31 23:59:60' > DATE '2000-01-01'").is_err());
 }
 
 #[test]
@@ -293,43 +235,25 @@ fn long_and_deep_expressions_are_bounded() {
         format!("i = 1{}", " OR i = 2".repeat(8000)),
     ] {
         let refused = Filter::new(schema(), &text);
-        assert!(
-            matches!(refused, Err(Error::Expression { .. })),
-            "{}",
-            &text[..20]
-        );
+        assert!(matches!(refused, Err(Error::Expression { .. })), "{}", &text[..20]);
     }
 }
 
 #[test]
 fn projections_name_columns_and_make_new_ones() {
-    let projection = Projection::new(
-        schema(),
-        "Name, i + 1 AS next, ok AS fine, port, 'x' AS mark",
-    );
+    let projection =
+        Projection::new(schema(), "Name, i + 1 AS next, ok AS fine, port, 'x' AS mark");
     let projection = projection.expect("columns");
     let made = projection.apply(&table()).expect("a batch");
     assert_eq!(made.schema(), *projection.schema());
-    let names: Vec<String> = made
-        .schema()
-        .fields()
-        .iter()
-        .map(|one| one.name().clone())
-        .collect();
+    let names: Vec<String> = made.schema().fields().iter().map(|one| one.name().clone()).collect();
     assert_eq!(names, ["Name", "next", "fine", "port", "mark"]);
-    let next: ArrayRef = Arc::new(Int64Array::from(vec![
-        Some(2),
-        Some(3),
-        None,
-        Some(-3),
-        Some(6),
-    ]));
+    let next: ArrayRef =
+        Arc::new(Int64Array::from(vec![Some(2), Some(3), None, Some(-3), Some(6)]));
     assert_eq!(made.column(1), &next);
     let mark: ArrayRef = Arc::new(StringArray::from(vec!["x"; 5]));
     assert_eq!(made.column(4), &mark);
-    let all = Projection::new(schema(), "*")
-        .expect("columns")
-        .apply(&table());
+    let all = Projection::new(schema(), "*").expect("columns").apply(&table());
     assert_eq!(all.expect("a batch").columns(), table().columns());
     let error = Projection::new(schema(), "count(*)").expect_err("an aggregate");
     assert!(error.to_string().contains("count()"), "{error}");
@@ -339,8 +263,5 @@ fn projections_name_columns_and_make_new_ones() {
 fn another_schema_is_refused() {
     let filter = Filter::new(schema(), "ok").expect("a filter");
     let other = table().project(&[0, 1]).expect("columns");
-    assert!(matches!(
-        filter.apply(&other),
-        Err(Error::Table(TableError::SchemaChange { .. }))
-    ));
+    assert!(matches!(filter.apply(&other), Err(Error::Table(TableError::SchemaChange { .. }))));
 }

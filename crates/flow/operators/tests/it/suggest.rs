@@ -43,19 +43,15 @@ fn low_bits_that_are_mostly_unused_are_seen() {
 #[test]
 fn uneven_bits_come_after_a_hash() {
     let mut random = Random::new(2);
-    let numbers: Vec<i32> = (0..2000)
-        .map(|_| 200_000_000 + 10 * random.below(50_000_000) as i32)
-        .collect();
+    let numbers: Vec<i32> =
+        (0..2000).map(|_| 200_000_000 + 10 * random.below(50_000_000) as i32).collect();
     let ids = (0..50_000).map(|_| numbers[random.below(2000) as usize]);
     let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(ids));
     let all = suggest(vec![("MMSI", ids)], 4, 1 << 16);
     let low = candidate(&all, "bits:2");
     assert_eq!(low.empty_partitions, 2);
     assert!(all[0].imbalance < 1.15, "{:?}", all[0]);
-    assert!(
-        all.iter()
-            .any(|one| matches!(one.key.method, PartitionMethod::Ranges { .. }))
-    );
+    assert!(all.iter().any(|one| matches!(one.key.method, PartitionMethod::Ranges { .. })));
 }
 
 /// Rows that come from producers in turns must not be sampled in the same turns.
@@ -77,36 +73,25 @@ fn columns_that_cannot_divide_come_last() {
     let words: ArrayRef = Arc::new(nulls.collect::<StringArray>());
     let names = (0..5000).map(|_| format!("w{}", random.below(900)));
     let names: ArrayRef = Arc::new(StringArray::from_iter_values(names));
-    let table = vec![
-        ("flag", flags, true),
-        ("words", words, true),
-        ("names", names, true),
-    ];
+    let table = vec![("flag", flags, true), ("words", words, true), ("names", names, true)];
     let table = RecordBatch::try_from_iter_with_nullable(table).expect("a table");
     let mut suggester = KeySuggester::new(table.schema(), 4, 10_000).expect("partitions");
     suggester.push(&table).expect("a batch");
     let all = suggester.finish().expect("keys");
     assert_eq!(all[0].key.column, "names");
     assert_eq!(all.last().expect("a key").key.column, "flag");
-    let words = all
-        .iter()
-        .find(|one| one.key.column == "words")
-        .expect("a key");
+    let words = all.iter().find(|one| one.key.column == "words").expect("a key");
     assert!((words.null_share - 0.9).abs() < 0.01, "{words:?}");
 }
 
 #[test]
 fn bounds_of_partitions_are_kept() {
     let table: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-    let schema = RecordBatch::try_from_iter([("a", table)])
-        .expect("a table")
-        .schema();
+    let schema = RecordBatch::try_from_iter([("a", table)]).expect("a table").schema();
     for partitions in [0, 1, 1025] {
         let refused = KeySuggester::new(schema.clone(), partitions, 10);
         assert!(matches!(refused.err(), Some(Error::Partitions { .. })));
     }
-    let empty = KeySuggester::new(schema, 4, 10)
-        .expect("partitions")
-        .finish();
+    let empty = KeySuggester::new(schema, 4, 10).expect("partitions").finish();
     assert!(empty.expect("keys").iter().all(|one| one.imbalance == 1.0));
 }

@@ -33,9 +33,7 @@ impl Table {
     ) -> Self {
         let size = |batch: &RecordBatch| -> usize {
             let columns = batch.columns().iter();
-            columns
-                .map(|one| one.to_data().get_slice_memory_size().expect("flat"))
-                .sum()
+            columns.map(|one| one.to_data().get_slice_memory_size().expect("flat")).sum()
         };
         let (mut batches, mut taken) = (Vec::new(), 0);
         for batch in all {
@@ -45,13 +43,7 @@ impl Table {
                 break;
             }
         }
-        Self {
-            name,
-            key,
-            schema: batches[0].schema(),
-            bytes: taken,
-            batches,
-        }
+        Self { name, key, schema: batches[0].schema(), bytes: taken, batches }
     }
 
     pub(crate) fn write(&self, folder: &Path) {
@@ -62,12 +54,7 @@ impl Table {
             writer.write(batch).expect("a batch");
         }
         writer.finish().expect("the end");
-        println!(
-            "{}: {} batches, {} bytes",
-            path.display(),
-            self.batches.len(),
-            self.bytes
-        );
+        println!("{}: {} batches, {} bytes", path.display(), self.batches.len(), self.bytes);
     }
 }
 
@@ -94,11 +81,7 @@ fn generated(what: Generated, key: &'static str, bytes: usize) -> Table {
 }
 
 fn enlarged(sample: &[RecordBatch], bytes: usize) -> Table {
-    let roles = Roles {
-        id: Some("MMSI".into()),
-        time: Some("BaseDateTime".into()),
-        values: None,
-    };
+    let roles = Roles { id: Some("MMSI".into()), time: Some("BaseDateTime".into()), values: None };
     let enlarger = Enlarger::new(sample[0].schema_ref(), sample, &roles, 6).expect("roles");
     let batches = enlarger.flat_map(|batch| {
         let batch = batch.expect("rows");
@@ -111,9 +94,6 @@ fn enlarged(sample: &[RecordBatch], bytes: usize) -> Table {
 
 fn sample() -> Option<Vec<RecordBatch>> {
     let file = File::open(shared("data/ais/ais_2022-01-03_99999.parquet")?).ok()?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .ok()?
-        .build()
-        .ok()?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).ok()?.build().ok()?;
     reader.collect::<Result<_, _>>().ok()
 }

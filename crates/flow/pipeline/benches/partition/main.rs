@@ -34,28 +34,20 @@ fn main() {
         }
         return;
     }
-    let turns = arguments
-        .iter()
-        .find_map(|one| one.strip_prefix("--turns="));
+    let turns = arguments.iter().find_map(|one| one.strip_prefix("--turns="));
     let turns = match turns {
         _ if !is_bench => 1,
         Some(turns) => turns.parse().expect("--turns=N"),
         None => TURNS,
     };
-    let words: Vec<&String> = (arguments.iter())
-        .filter(|one| !one.starts_with('-'))
-        .collect();
+    let words: Vec<&String> = (arguments.iter()).filter(|one| !one.starts_with('-')).collect();
     let chosen = |name: &str| {
-        let line = words
-            .iter()
-            .filter(|word| !["particles", "ships"].contains(&word.as_str()));
+        let line = words.iter().filter(|word| !["particles", "ships"].contains(&word.as_str()));
         line.clone().count() == 0 || line.clone().all(|word| name.contains(word.as_str()))
     };
     let make: fn(usize) -> Table = data::particles;
     for (name, make) in [("particles", make), ("ships", data::ships)] {
-        let of_table = words
-            .iter()
-            .filter(|word| ["particles", "ships"].contains(&word.as_str()));
+        let of_table = words.iter().filter(|word| ["particles", "ships"].contains(&word.as_str()));
         if of_table.clone().count() > 0 && of_table.clone().all(|word| *word != name) {
             continue;
         }
@@ -84,11 +76,7 @@ fn measure(table: &Table, key: &PartitionKey, sides: &[&Side], turns: usize) {
             break;
         }
         for at in 0..sides.len() {
-            let at = if turn % 2 == 0 {
-                at
-            } else {
-                sides.len() - 1 - at
-            };
+            let at = if turn % 2 == 0 { at } else { sides.len() - 1 - at };
             let begin = cpu_seconds();
             (sides[at].run)(table, key);
             seconds[at].push(cpu_seconds() - begin);

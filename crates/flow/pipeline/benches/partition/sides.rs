@@ -21,41 +21,13 @@ pub(crate) struct Side {
 }
 
 pub(crate) const SIDES: &[Side] = &[
-    Side {
-        name: "overside, kept",
-        is_ours: true,
-        run: keep,
-    },
-    Side {
-        name: "overside, new memory",
-        is_ours: true,
-        run: keep_in_new_memory,
-    },
-    Side {
-        name: "overside, streaming",
-        is_ours: true,
-        run: stream,
-    },
-    Side {
-        name: "filter each, kept",
-        is_ours: false,
-        run: filter,
-    },
-    Side {
-        name: "arrow take, kept",
-        is_ours: false,
-        run: take_kept,
-    },
-    Side {
-        name: "arrow take, streaming",
-        is_ours: false,
-        run: take_streaming,
-    },
-    Side {
-        name: "memcpy",
-        is_ours: true,
-        run: copy,
-    },
+    Side { name: "overside, kept", is_ours: true, run: keep },
+    Side { name: "overside, new memory", is_ours: true, run: keep_in_new_memory },
+    Side { name: "overside, streaming", is_ours: true, run: stream },
+    Side { name: "filter each, kept", is_ours: false, run: filter },
+    Side { name: "arrow take, kept", is_ours: false, run: take_kept },
+    Side { name: "arrow take, streaming", is_ours: false, run: take_streaming },
+    Side { name: "memcpy", is_ours: true, run: copy },
 ];
 
 fn keep(table: &Table, key: &PartitionKey) {
@@ -120,11 +92,7 @@ fn copy(table: &Table, _: &PartitionKey) {
     for batch in &table.batches {
         for column in batch.columns() {
             let data = column.to_data();
-            kept.extend(
-                data.buffers()
-                    .iter()
-                    .map(|buffer| buffer.as_slice().to_vec()),
-            );
+            kept.extend(data.buffers().iter().map(|buffer| buffer.as_slice().to_vec()));
         }
     }
     black_box(kept);

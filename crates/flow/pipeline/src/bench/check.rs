@@ -89,9 +89,9 @@ impl Checker {
         let expected = self.expected[number].iter().cloned().map(Ok);
         match first_difference(found, Box::new(expected))? {
             None => Ok(()),
-            Some(row) => Err(wrong(format!(
-                "partition {number} is another one from its row {row} on"
-            ))),
+            Some(row) => {
+                Err(wrong(format!("partition {number} is another one from its row {row} on")))
+            }
         }
     }
 }
@@ -126,10 +126,7 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn new(batches: Batches<'a>) -> Self {
-        Self {
-            batches,
-            rest: None,
-        }
+        Self { batches, rest: None }
     }
 
     /// Returns the number of rows that the next `take` can return. Reads the next batch if the
@@ -178,10 +175,7 @@ mod tests {
         let difference = |one: &[&[i64]], other: &[&[i64]]| {
             first_difference(batches(one), batches(other)).unwrap()
         };
-        assert_eq!(
-            difference(&[&[1, 2, 3], &[4]], &[&[1], &[], &[2, 3, 4]]),
-            None
-        );
+        assert_eq!(difference(&[&[1, 2, 3], &[4]], &[&[1], &[], &[2, 3, 4]]), None);
         assert_eq!(difference(&[], &[&[]]), None);
         assert_eq!(difference(&[&[1, 2], &[3]], &[&[1, 2], &[4]]), Some(2));
         assert_eq!(difference(&[&[1, 2]], &[&[1, 2], &[3]]), Some(2));
@@ -202,10 +196,7 @@ mod tests {
         let check = checker.check(std::slice::from_ref(&right), false).unwrap();
         assert_eq!((check.parts, checker.right.len()), (1, 1));
         assert_eq!(checker.check(&[right], false).unwrap().value, check.value);
-        for wrong in [
-            packed(&expected[0].slice(0, 2)),
-            packed(&expected[0].slice(1, 2)),
-        ] {
+        for wrong in [packed(&expected[0].slice(0, 2)), packed(&expected[0].slice(1, 2))] {
             let error = checker.check(&[wrong], false).unwrap_err();
             assert!(matches!(error, Error::Verification(_)), "{error}");
         }

@@ -28,11 +28,7 @@ impl DeviceWork {
     pub(super) fn of(pool: &CodecPool) -> Self {
         let mut work = Self::default();
         for (_, report) in pool.reports() {
-            work.jobs += report
-                .devices
-                .iter()
-                .map(|device| device.chunks)
-                .sum::<u64>();
+            work.jobs += report.devices.iter().map(|device| device.chunks).sum::<u64>();
             work.cpu_jobs += report.cpu.as_ref().map_or(0, |cpu| cpu.chunks);
             for target in report.targets() {
                 work.cpu = work.cpu.plus(target.cpu_time);
@@ -66,9 +62,6 @@ impl DeviceWork {
     /// Splits this process's CPU time by ledger. Threads of emulated devices are part of it but not of the
     /// host's time; the time of a DPU's cores is no part of it.
     pub(super) fn split(&self, process_ns: u64) -> CpuTime {
-        CpuTime {
-            host_ns: process_ns.saturating_sub(self.emulator_ns),
-            ..self.cpu
-        }
+        CpuTime { host_ns: process_ns.saturating_sub(self.emulator_ns), ..self.cpu }
     }
 }

@@ -81,9 +81,7 @@ impl NodeDefinition {
 
     /// Returns the number of threads of an in-process node.
     pub fn threads(&self) -> NonZeroUsize {
-        self.threads
-            .and_then(NonZeroUsize::new)
-            .unwrap_or(NonZeroUsize::MIN)
+        self.threads.and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
     }
 
     /// Returns the factor by which an in-process node is made slower.
@@ -118,9 +116,8 @@ impl NodeDefinition {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong =
             |key: &str, problem: &str, remedy: &str| Err(Error::of_key(key, problem, remedy));
-        let is_flight = ["grpc://", "grpc+tls://"]
-            .iter()
-            .any(|scheme| self.address.starts_with(scheme));
+        let is_flight =
+            ["grpc://", "grpc+tls://"].iter().any(|scheme| self.address.starts_with(scheme));
         if self.is_placed_by_ray() {
             self.check_resources()?;
         } else if !self.resources.is_empty() {
@@ -141,11 +138,7 @@ impl NodeDefinition {
             ("password_file", self.password_file.is_some()),
             ("tls_keys", self.tls_keys.is_some()),
         ];
-        let excluded = if self.is_in_process() {
-            &flight_only[..]
-        } else {
-            &in_process_only
-        };
+        let excluded = if self.is_in_process() { &flight_only[..] } else { &in_process_only };
         if let Some((key, _)) = excluded.iter().find(|(_, is_set)| *is_set) {
             let problem = match self.is_placed_by_ray() {
                 true => "a node that Ray places has none".to_owned(),
@@ -153,16 +146,9 @@ impl NodeDefinition {
             };
             return wrong(key, &problem, "leave it out");
         }
-        match (
-            self.outer.as_ref().map(|outer| outer.0.check()),
-            &self.codec,
-        ) {
+        match (self.outer.as_ref().map(|outer| outer.0.check()), &self.codec) {
             (Some(_), Some(Word(codec))) if *codec != Codec::None => {
-                return wrong(
-                    "outer",
-                    "codec and outer exclude each other",
-                    "leave one out",
-                );
+                return wrong("outer", "codec and outer exclude each other", "leave one out");
             }
             (Some(Err(error)), _) => {
                 return wrong("outer", &error.to_string(), "choose another level");
@@ -172,10 +158,7 @@ impl NodeDefinition {
         check_range("threads", self.threads, &THREADS)?;
         check_range("window", self.window, &WINDOW)?;
         check_range("slowdown", self.slowdown, &SLOWDOWN)?;
-        for (key, time) in [
-            ("queue_delay_max", self.queue_delay_max),
-            ("timeout", self.timeout),
-        ] {
+        for (key, time) in [("queue_delay_max", self.queue_delay_max), ("timeout", self.timeout)] {
             if time.is_some_and(|time| !TIME.contains(&time.0)) {
                 return wrong(key, "out of range", "1 ms to 3600 s");
             }

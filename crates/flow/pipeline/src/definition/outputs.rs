@@ -86,10 +86,7 @@ impl Output {
     /// Returns format and compression of the output's files.
     pub fn write_options(&self) -> WriteOptions {
         WriteOptions {
-            format: self
-                .format
-                .as_ref()
-                .map_or_else(FileFormat::default, |word| word.0),
+            format: self.format.as_ref().map_or_else(FileFormat::default, |word| word.0),
             codec: self.codec.as_ref().map_or(Codec::None, |word| word.0),
             outer: self.outer.as_ref().map(|word| word.0),
             ..WriteOptions::default()
@@ -99,20 +96,13 @@ impl Output {
     /// Returns the compression of messages to another endpoint.
     pub fn message_options(&self) -> PackOptions {
         let WriteOptions { codec, outer, .. } = self.write_options();
-        PackOptions {
-            codec,
-            outer,
-            ..PackOptions::default()
-        }
+        PackOptions { codec, outer, ..PackOptions::default() }
     }
 
     /// Returns `true` if the output consists of files in a directory or an object store; a tree's
     /// files count too.
     fn has_files(&self) -> bool {
-        matches!(
-            self.to,
-            Destination::Directory(_) | Destination::ObjectStore(_)
-        )
+        matches!(self.to, Destination::Directory(_) | Destination::ObjectStore(_))
     }
 
     /// Returns `true` if both outputs write files to the same location.
@@ -154,11 +144,7 @@ impl Output {
         if let Some(tree) = &self.tree {
             if !matches!(self.to, Destination::Directory(_)) {
                 let problem = format!("{} is no directory of this machine", self.to);
-                return Err(Error::of_key(
-                    "tree",
-                    problem,
-                    "send it to a service with a tree",
-                ));
+                return Err(Error::of_key("tree", problem, "send it to a service with a tree"));
             }
             tree.check()?;
         }
@@ -173,18 +159,10 @@ impl Output {
             return Err(Error::of_key(key, problem, "leave it out"));
         }
         self.write_options().check().map_err(|error| {
-            Error::of_key(
-                "format",
-                error.to_string(),
-                "choose another format or codec",
-            )
+            Error::of_key("format", error.to_string(), "choose another format or codec")
         })?;
         if let Some(Err(error)) = self.outer.as_ref().map(|outer| outer.0.check()) {
-            return Err(Error::of_key(
-                "outer",
-                error.to_string(),
-                "choose another level",
-            ));
+            return Err(Error::of_key("outer", error.to_string(), "choose another level"));
         }
         if let Some(rows) = self.rows
             && !ROWS.contains(&rows)

@@ -41,10 +41,7 @@ impl PackingDefinition {
             return wrong(problem, "name a device of this machine, without a node");
         }
         match device.is_some_and(|device| device.contains('/')) {
-            true => wrong(
-                "the device has a machine in its name",
-                "leave out one of the two",
-            ),
+            true => wrong("the device has a machine in its name", "leave out one of the two"),
             false => Ok(()),
         }
     }

@@ -57,21 +57,15 @@ impl StagePlacement {
             |key: &str, problem: &str, remedy: &str| Err(ConfigError::of_key(key, problem, remedy));
         let (has_node, has_device) = (node.is_some(), device.is_some());
         match self {
-            Self::Host if has_node => wrong(
-                "node",
-                "the placement is host",
-                "leave it out, or name it as the placement",
-            ),
-            Self::Host if has_device => wrong(
-                "device",
-                "the placement is host",
-                "write placement = \"device\"",
-            ),
-            Self::Device if has_node => wrong(
-                "node",
-                "the placement is device",
-                "name the node as the placement",
-            ),
+            Self::Host if has_node => {
+                wrong("node", "the placement is host", "leave it out, or name it as the placement")
+            }
+            Self::Host if has_device => {
+                wrong("device", "the placement is host", "write placement = \"device\"")
+            }
+            Self::Device if has_node => {
+                wrong("node", "the placement is device", "name the node as the placement")
+            }
             Self::Device if !has_device => {
                 wrong("placement", "there is no device", "add device = \"NAME\"")
             }

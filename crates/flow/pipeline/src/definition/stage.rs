@@ -125,9 +125,7 @@ impl StageDefinition {
         let document = Document::toml(from, text, LIMITS)?;
         let mut stage: Self = document.read()?;
         let nowhere = Path::new("");
-        stage
-            .check(nowhere)
-            .map_err(|error| document.locate(error))?;
+        stage.check(nowhere).map_err(|error| document.locate(error))?;
         Ok(stage)
     }
 
@@ -173,7 +171,6 @@ impl StageDefinition {
             let problem = format!("no device does {key}");
             return Err(ConfigError::of_key("device", problem, "leave it out"));
         }
-        self.placement
-            .check(self.node.as_deref(), self.device.as_deref())
+        self.placement.check(self.node.as_deref(), self.device.as_deref())
     }
 }

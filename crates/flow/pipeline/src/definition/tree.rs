@@ -51,10 +51,7 @@ impl TreeDefinition {
     pub(crate) fn options(&self, directory: &Path) -> Result<TreeOptions, Error> {
         let found = TreeWriter::options(directory)?;
         let found = found.unwrap_or_else(|| TreeOptions::new(&self.id, &self.time));
-        let (usual, capacity) = (
-            TreeOptions::new("", "").capacity_bytes,
-            found.capacity_bytes,
-        );
+        let (usual, capacity) = (TreeOptions::new("", "").capacity_bytes, found.capacity_bytes);
         match self.capacity.is_none() && capacity > usual {
             true => Err(Error::Refused(format!(
                 "{}: the tree has a capacity of {capacity} bytes: name it as `capacity`, so that `memory` counts it",
@@ -77,11 +74,7 @@ impl TreeDefinition {
             above: self.above,
             capacity_bytes: self.capacity.map(|bytes| bytes.0),
         };
-        shape.of(TreeOptions {
-            id: self.id.clone(),
-            time: self.time.clone(),
-            ..options
-        })
+        shape.of(TreeOptions { id: self.id.clone(), time: self.time.clone(), ..options })
     }
 
     /// Returns the maximum number of bytes that a tree of this capacity, or of the default one, uses.
@@ -100,11 +93,7 @@ impl TreeDefinition {
         }
         if count > 0 && (self.bits.is_some() || self.levels.is_some()) {
             let problem = "the next nodes say how it is split";
-            return Err(ConfigError::of_key(
-                "tree.next",
-                problem,
-                "leave out bits and levels",
-            ));
+            return Err(ConfigError::of_key("tree.next", problem, "leave out bits and levels"));
         }
         let is_address =
             |text: &String| text.starts_with("grpc://") || text.starts_with("grpc+tls://");

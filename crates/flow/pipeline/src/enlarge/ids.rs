@@ -18,11 +18,7 @@ const SIGN: u64 = 1 << 63;
 const DRAWS_MAX: usize = 32;
 
 pub(super) fn is_redrawn(kind: &DataType) -> bool {
-    kind.is_integer()
-        || matches!(
-            kind,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-        )
+    kind.is_integer() || matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Redraws ids. Equal ids stay equal, and the order is kept.
@@ -50,9 +46,7 @@ pub(super) fn redraw(array: &ArrayRef, random: &mut Random) -> Result<ArrayRef, 
             let owned: Vec<String> = texts.iter().map(|&id| id.to_owned()).collect();
             let new = redrawn_texts(&owned, random);
             Arc::new(StringArray::from_iter(
-                new.into_iter()
-                    .enumerate()
-                    .map(|(row, id)| ids.is_valid(row).then_some(id)),
+                new.into_iter().enumerate().map(|(row, id)| ids.is_valid(row).then_some(id)),
             ))
         }
     };
@@ -71,9 +65,7 @@ fn redrawn(ids: &[i64], bits: u32, random: &mut Random) -> Vec<i64> {
             let mut any = || distinct[random.below(distinct.len() as u64) as usize];
             (any() & !low) | (any() & low)
         };
-        let id = (0..DRAWS_MAX)
-            .map(|_| draw(random))
-            .find(|id| !seen.contains(id));
+        let id = (0..DRAWS_MAX).map(|_| draw(random)).find(|id| !seen.contains(id));
         // If the draws are used up, the next free id of the sample is kept.
         let id = id.or_else(|| free.find(|id| !seen.contains(id)));
         let id = id.unwrap_or_default();
@@ -92,9 +84,7 @@ fn parts(distinct: &[i64], bits: u32) -> u32 {
         let high = distinct.chunk_by(|a, b| a & !low == b & !low).count();
         match high {
             0 | 1 => high,
-            _ => (distinct.iter().map(|id| id & low).collect::<HashSet<_>>())
-                .len()
-                .min(high),
+            _ => (distinct.iter().map(|id| id & low).collect::<HashSet<_>>()).len().min(high),
         }
     };
     (1..bits - 1).max_by_key(variety).unwrap_or(1)

@@ -58,12 +58,7 @@ impl Times {
         };
         match times.counted {
             DataType::Float64 => span(&mut float(array)?.iter().flatten()),
-            _ => span(
-                &mut times_of(array, &times.counted)?
-                    .iter()
-                    .flatten()
-                    .map(|at| at as f64),
-            ),
+            _ => span(&mut times_of(array, &times.counted)?.iter().flatten().map(|at| at as f64)),
         }
         Ok(times)
     }

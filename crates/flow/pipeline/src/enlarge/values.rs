@@ -148,9 +148,7 @@ fn step(values: &[f64]) -> f64 {
         .filter(|value| value.fract() == 0.0 && value.abs() < MAX_EXACT)
         .map(|value| value.abs() as u64)
         .collect();
-    let pairs = whole
-        .windows(2)
-        .map(|pair| greatest_common_divisor(pair[0], pair[1]));
+    let pairs = whole.windows(2).map(|pair| greatest_common_divisor(pair[0], pair[1]));
     let mut found: Vec<u64> = pairs.filter(|step| *step > 0).collect();
     found.sort_unstable();
     found.dedup();

@@ -38,9 +38,8 @@ pub(super) struct Simulation {
 impl Simulation {
     pub(super) fn new(objects: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let centers: Vec<[f64; 3]> = (0..CLUSTERS)
-            .map(|_| [(); 3].map(|()| random.uniform() * EDGE))
-            .collect();
+        let centers: Vec<[f64; 3]> =
+            (0..CLUSTERS).map(|_| [(); 3].map(|()| random.uniform() * EDGE)).collect();
         let mut ids: Vec<i64> = (0..objects as i64).collect();
         random.shuffle(&mut ids);
         let particles = ids.into_iter().map(|id| {
@@ -55,11 +54,7 @@ impl Simulation {
                 cluster,
             }
         });
-        Self {
-            particles: particles.collect(),
-            centers,
-            step: 0,
-        }
+        Self { particles: particles.collect(), centers, step: 0 }
     }
 
     fn advance(&mut self) {
@@ -88,9 +83,7 @@ impl Iterator for Simulation {
         self.advance();
         let time = self.step as f64 * STEP;
         let floats = |of: &dyn Fn(&Particle) -> f64| -> ArrayRef {
-            Arc::new(Float64Array::from_iter_values(
-                self.particles.iter().map(of),
-            ))
+            Arc::new(Float64Array::from_iter_values(self.particles.iter().map(of)))
         };
         let ids = self.particles.iter().map(|particle| particle.id);
         let columns: Vec<ArrayRef> = vec![

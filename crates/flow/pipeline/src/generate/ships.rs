@@ -75,12 +75,7 @@ impl Fleet {
     pub(super) fn new(objects: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let harbors: Vec<(f64, f64)> = (0..HARBORS)
-            .map(|_| {
-                (
-                    25.0 + 24.0 * random.uniform(),
-                    -125.0 + 55.0 * random.uniform(),
-                )
-            })
+            .map(|_| (25.0 + 24.0 * random.uniform(), -125.0 + 55.0 * random.uniform()))
             .collect();
         let mut numbers = std::collections::HashSet::new();
         let ships = (0..objects)
@@ -91,18 +86,10 @@ impl Fleet {
                         break number;
                     }
                 };
-                ship(
-                    mmsi,
-                    harbors[random.below(HARBORS as u64) as usize],
-                    &mut random,
-                )
+                ship(mmsi, harbors[random.below(HARBORS as u64) as usize], &mut random)
             })
             .collect();
-        Self {
-            ships,
-            random,
-            step: 0,
-        }
+        Self { ships, random, step: 0 }
     }
 
     fn advance(&mut self) {
@@ -144,20 +131,10 @@ impl Iterator for Fleet {
         let times = self.ships.iter().map(|ship| begin + ship.second);
         let columns = vec![
             short(&|ship| ship.mmsi),
-            cast(
-                &TimestampSecondArray::from_iter_values(times),
-                &DataType::Utf8,
-            )
-            .ok()?,
+            cast(&TimestampSecondArray::from_iter_values(times), &DataType::Utf8).ok()?,
             floats(&|ship| Some(rounded(ship.latitude, 5))),
             floats(&|ship| Some(rounded(ship.longitude, 5))),
-            floats(&|ship| {
-                Some(if ship.moves {
-                    rounded(ship.knots, 1)
-                } else {
-                    0.0
-                })
-            }),
+            floats(&|ship| Some(if ship.moves { rounded(ship.knots, 1) } else { 0.0 })),
             floats(&|ship| Some(rounded(ship.course, 1))),
             short(&|ship| if ship.moves { ship.course as i32 } else { 511 }),
             texts(&|ship| ship.name.clone()),
@@ -186,11 +163,7 @@ fn number(random: &mut Random) -> i32 {
     });
     let country = country.map_or(338, |(country, _)| *country);
     let rest = random.below(1_000_000) as i32;
-    let rest = if random.chance(0.6) {
-        rest / 10 * 10
-    } else {
-        rest
-    };
+    let rest = if random.chance(0.6) { rest / 10 * 10 } else { rest };
     country * 1_000_000 + rest
 }
 

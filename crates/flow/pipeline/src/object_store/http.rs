@@ -19,11 +19,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Maximum number of bytes of a response that are read; the rest is ignored.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Files in which systems keep their trusted certificates. The first one that exists is used.
-const CERTIFICATES: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
+const CERTIFICATES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// Server with the way to connect to it.
 pub(super) struct HttpClient {
@@ -62,9 +59,7 @@ impl HttpClient {
             "https" => (443, true),
             _ => return Err(wrong()),
         };
-        let bare = host
-            .rsplit_once(':')
-            .filter(|(_, port)| port.parse::<u16>().is_ok());
+        let bare = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let address = match bare {
             Some(_) => host.to_owned(),
             None => format!("{host}:{port}"),
@@ -77,11 +72,7 @@ impl HttpClient {
             }
             false => None,
         };
-        Ok(Self {
-            host: host.to_owned(),
-            address,
-            tls,
-        })
+        Ok(Self { host: host.to_owned(), address, tls })
     }
 
     /// Sends a request with a file's bytes.
@@ -134,9 +125,7 @@ fn exchange(
     }
     let len = file.metadata()?.len();
     head += &format!("content-length: {len}\r\nconnection: close\r\n\r\n");
-    let sent = stream
-        .write_all(head.as_bytes())
-        .and_then(|()| send(&mut stream, file));
+    let sent = stream.write_all(head.as_bytes()).and_then(|()| send(&mut stream, file));
     // A server may respond with a refusal and close before it has received everything.
     let mut answer = Vec::new();
     let received = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
@@ -173,9 +162,7 @@ fn status(text: &str) -> Option<u16> {
 }
 
 fn tls(certificates: Option<&str>) -> io::Result<ClientConfig> {
-    let known = CERTIFICATES
-        .into_iter()
-        .find(|path| Path::new(path).exists());
+    let known = CERTIFICATES.into_iter().find(|path| Path::new(path).exists());
     let path = certificates.or(known).ok_or_else(|| {
         let problem = "this system has no certificates to trust; install ca-certificates, or set \
                        AWS_CA_BUNDLE";
@@ -203,17 +190,8 @@ mod tests {
     #[test]
     fn the_last_answer_counts() {
         assert_eq!(status("HTTP/1.1 200 OK\r\n\r\n"), Some(200));
-        assert_eq!(
-            status("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 No\r\n\r\n"),
-            Some(403)
-        );
-        for none in [
-            "",
-            "HTTP/1.1",
-            "HTTP/2 200",
-            "HTTP/1.1 100 Continue",
-            "SSH-2.0",
-        ] {
+        assert_eq!(status("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 No\r\n\r\n"), Some(403));
+        for none in ["", "HTTP/1.1", "HTTP/2 200", "HTTP/1.1 100 Continue", "SSH-2.0"] {
             assert_eq!(status(none), None, "{none:?}");
         }
     }

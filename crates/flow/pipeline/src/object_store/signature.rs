@@ -51,10 +51,8 @@ pub(super) fn authorization(request: &Request<'_>, credentials: &Credentials) ->
 /// Returns the signature in hexadecimal digits.
 pub fn signature(request: &Request<'_>, secret_key: &str) -> String {
     let headers = request.headers.iter();
-    let lines: String = headers
-        .clone()
-        .map(|(name, value)| format!("{name}:{}\n", value.trim()))
-        .collect();
+    let lines: String =
+        headers.clone().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
     let names: Vec<&str> = headers.map(|(name, _)| *name).collect();
     let canonical = format!(
         "{}\n{}\n\n{lines}\n{}\n{}",
@@ -64,12 +62,8 @@ pub fn signature(request: &Request<'_>, secret_key: &str) -> String {
         request.sha256
     );
     let digest = digest::digest(&digest::SHA256, canonical.as_bytes());
-    let to_sign = format!(
-        "AWS4-HMAC-SHA256\n{}\n{}\n{}",
-        request.date,
-        scope(request),
-        hex(digest.as_ref())
-    );
+    let to_sign =
+        format!("AWS4-HMAC-SHA256\n{}\n{}\n{}", request.date, scope(request), hex(digest.as_ref()));
     let first = format!("AWS4{secret_key}").into_bytes();
     let parts = [day(request), request.region, "s3", "aws4_request", &to_sign];
     let signed = parts.into_iter().fold(first, |key, part| {
@@ -108,9 +102,7 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Formats a time as `20130524T000000Z`. The date is computed by Hinnant's `civil_from_days`.
 pub fn timestamp(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Eras of 400 years that begin on the first of March.
     let from_march = days + 719_468;
@@ -137,23 +129,13 @@ mod tests {
     const HOST: &str = "examplebucket.s3.amazonaws.com";
 
     fn signed(method: &str, path: &str, headers: &[(&str, &str)], sha256: &str) -> String {
-        let more = [
-            ("host", HOST),
-            ("x-amz-content-sha256", sha256),
-            ("x-amz-date", DATE),
-        ];
+        let more = [("host", HOST), ("x-amz-content-sha256", sha256), ("x-amz-date", DATE)];
         let mut headers: Vec<(&str, String)> = (headers.iter().chain(&more))
             .map(|(name, value)| (*name, (*value).to_owned()))
             .collect();
         headers.sort();
-        let request = Request {
-            method,
-            path,
-            headers: &headers,
-            sha256,
-            date: DATE,
-            region: "us-east-1",
-        };
+        let request =
+            Request { method, path, headers: &headers, sha256, date: DATE, region: "us-east-1" };
         signature(&request, SECRET)
     }
 
@@ -171,12 +153,7 @@ mod tests {
         ];
         let body = digest::digest(&digest::SHA256, b"Welcome to Amazon S3.");
         assert_eq!(
-            signed(
-                "PUT",
-                &encoded("/test$file.text"),
-                &headers,
-                &hex(body.as_ref())
-            ),
+            signed("PUT", &encoded("/test$file.text"), &headers, &hex(body.as_ref())),
             "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"
         );
     }

@@ -307,10 +307,7 @@ mod tests {
         adaptive.node_did(BATCH, 100 * MS, true);
         for second in 1..100 {
             (0..10).for_each(|_| adaptive.arrived(BATCH));
-            assert_eq!(
-                adaptive.tick(&backlog(0, 0), false, begin + second * 1000 * MS),
-                None
-            );
+            assert_eq!(adaptive.tick(&backlog(0, 0), false, begin + second * 1000 * MS), None);
         }
     }
 

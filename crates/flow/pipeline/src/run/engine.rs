@@ -175,16 +175,7 @@ impl Engine {
         state.running += 1;
         drop(state);
         let (begin, cpu_ns) = (Instant::now(), thread_cpu_ns());
-        let Task {
-            stream,
-            stage,
-            name,
-            number,
-            pieces,
-            bytes,
-            compiled,
-            mut function,
-        } = task;
+        let Task { stream, stage, name, number, pieces, bytes, compiled, mut function } = task;
         let result = quietly(|| {
             let function = match &mut function {
                 Some(function) => function,
@@ -276,9 +267,8 @@ impl EngineState {
     /// Returns the next batch for a thread of the host, if there is one.
     fn take(&mut self, now: Instant) -> Option<Task> {
         let after = self.streams.range(self.last + 1..);
-        let order: Vec<u64> = (after.chain(self.streams.range(..=self.last)))
-            .map(|(number, _)| *number)
-            .collect();
+        let order: Vec<u64> =
+            (after.chain(self.streams.range(..=self.last))).map(|(number, _)| *number).collect();
         for stream in order {
             let state = self.streams.get_mut(&stream)?;
             let Some((stage, number)) = state.next_for_host(now) else {

@@ -149,9 +149,7 @@ impl FileOutput {
         file.batches += 1;
         file.rows += piece.batch.num_rows() as u64;
         let batches = file.waiting.push(&piece.batch)?;
-        packing
-            .repack
-            .work(|| write_all(&mut file.writer, &batches))
+        packing.repack.work(|| write_all(&mut file.writer, &batches))
     }
 
     /// Gives the files their names. Without partitions there is one file, even without rows. With
@@ -176,12 +174,7 @@ impl FileOutput {
         // Everything that can fail has been written: now the files get their names.
         let name = |(partition, path, rows, output): (Partition, PathBuf, u64, PartFile)| {
             let bytes = output.finish(durable)?;
-            Ok(WrittenFile {
-                partition,
-                path,
-                rows,
-                bytes,
-            })
+            Ok(WrittenFile { partition, path, rows, bytes })
         };
         written.into_iter().map(name).collect()
     }

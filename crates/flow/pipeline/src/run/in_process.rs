@@ -30,10 +30,7 @@ pub struct NodeFaults {
 impl Default for NodeFaults {
     /// Returns no faults.
     fn default() -> Self {
-        Self {
-            slowdown: AtomicU64::new(1000),
-            left: AtomicU64::new(u64::MAX),
-        }
+        Self { slowdown: AtomicU64::new(1000), left: AtomicU64::new(u64::MAX) }
     }
 }
 
@@ -166,10 +163,7 @@ impl Node for InProcessNode {
             idle: Mutex::new(vec![runner]),
             is_closed: false.into(),
         };
-        Ok(Box::new(InProcessStage {
-            stage: Arc::new(open),
-            shared: Arc::clone(&self.shared),
-        }))
+        Ok(Box::new(InProcessStage { stage: Arc::new(open), shared: Arc::clone(&self.shared) }))
     }
 
     fn is_real(&self) -> bool {
@@ -184,12 +178,7 @@ struct InProcessStage {
 
 impl NodeStage for InProcessStage {
     fn submit(&mut self, number: u64, pieces: Vec<PartitionedBatch>) -> Result<(), NodeError> {
-        let job = Job {
-            stage: Arc::clone(&self.stage),
-            number,
-            pieces,
-            came: Instant::now(),
-        };
+        let job = Job { stage: Arc::clone(&self.stage), number, pieces, came: Instant::now() };
         lock(&self.shared.queue).jobs.push_back(job);
         self.shared.has_work.notify_one();
         Ok(())
@@ -200,9 +189,7 @@ impl Drop for InProcessStage {
     fn drop(&mut self) {
         self.stage.is_closed.store(true, Ordering::Relaxed);
         let mut queue = lock(&self.shared.queue);
-        queue
-            .jobs
-            .retain(|job| !Arc::ptr_eq(&job.stage, &self.stage));
+        queue.jobs.retain(|job| !Arc::ptr_eq(&job.stage, &self.stage));
     }
 }
 
@@ -235,17 +222,13 @@ impl NodeState {
                 },
             );
         if taken.is_err() {
-            job.stage
-                .completions
-                .lost(NodeError::new("it is set to be lost"));
+            job.stage.completions.lost(NodeError::new("it is set to be lost"));
             return;
         }
         let (begin, cpu_ns) = (Instant::now(), thread_cpu_ns());
         let idle = lock(&job.stage.idle).pop();
-        let runner = idle.map_or_else(
-            || StageRunner::parse(&job.stage.text, &job.stage.schema),
-            Ok,
-        );
+        let runner =
+            idle.map_or_else(|| StageRunner::parse(&job.stage.text, &job.stage.schema), Ok);
         let result = runner.and_then(|mut runner| {
             let result = quietly(|| runner.run(job.pieces));
             lock(&job.stage.idle).push(runner);

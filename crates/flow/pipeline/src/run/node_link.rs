@@ -74,10 +74,7 @@ impl NodeLink {
     /// Returns `true` if the host takes batches that wait for the node, because the node is lost or because
     /// both share the work. The node has got its batches before.
     pub(crate) fn is_for_host_too(&self) -> bool {
-        let is_shared = self
-            .adaptive
-            .as_ref()
-            .is_some_and(AdaptivePlacement::is_shared);
+        let is_shared = self.adaptive.as_ref().is_some_and(AdaptivePlacement::is_shared);
         is_shared || !self.breaker.is_closed()
     }
 
@@ -116,11 +113,7 @@ impl NodeLink {
             self.last_answer = now;
         }
         let waited = now.saturating_duration_since(entered);
-        let sent = Sent {
-            at: now,
-            bytes,
-            waited,
-        };
+        let sent = Sent { at: now, bytes, waited };
         self.in_flight.insert(number, sent);
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.node_took(now);

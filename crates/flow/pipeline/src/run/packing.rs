@@ -27,11 +27,7 @@ impl PackingDefinition {
             StagePlacement::Node(_) => Policy::Device,
             other => other.policy(),
         };
-        Ok(Arc::new(pool.beside_devices(Placement {
-            policy,
-            devices,
-            verify: Verify::All,
-        })))
+        Ok(Arc::new(pool.beside_devices(Placement { policy, devices, verify: Verify::All })))
     }
 }
 
@@ -70,10 +66,7 @@ impl Packing {
     /// Creates both stages on the pool's threads, and on its device if it has one.
     pub fn of_pool(pool: &Arc<CodecPool>) -> Self {
         let stage = |kind| PackingStage::new(kind, StagePlacement::Host, Arc::clone(pool));
-        Self {
-            unpack: stage(UNPACK),
-            repack: stage(REPACK),
-        }
+        Self { unpack: stage(UNPACK), repack: stage(REPACK) }
     }
 
     /// Returns the statistics of unpacking and repacking so far.
@@ -87,10 +80,7 @@ impl Packing {
         let stage = |of: &PackingStage| {
             PackingStage::new(of.kind, of.placement.clone(), Arc::clone(&of.pool))
         };
-        Self {
-            unpack: stage(&self.unpack),
-            repack: stage(&self.repack),
-        }
+        Self { unpack: stage(&self.unpack), repack: stage(&self.repack) }
     }
 }
 
@@ -105,12 +95,7 @@ impl PackingStage {
     }
 
     fn new(kind: &'static str, placement: StagePlacement, pool: Arc<CodecPool>) -> Self {
-        Self {
-            kind,
-            placement,
-            pool,
-            counts: Mutex::default(),
-        }
+        Self { kind, placement, pool, counts: Mutex::default() }
     }
 
     /// Returns the pool whose threads and devices compress and decompress.

@@ -205,11 +205,7 @@ impl Totals {
             }
         }
         self.events.left_out += other.events.left_out;
-        other
-            .events
-            .kept
-            .into_iter()
-            .for_each(|event| self.events.push(event));
+        other.events.kept.into_iter().for_each(|event| self.events.push(event));
     }
 
     /// Makes a report with the pipeline's name and the statistics of unpacking and repacking.
@@ -268,11 +264,7 @@ impl StageReport {
             _ => self.bytes_in,
         };
         let busy_s = self.busy_ns as f64 / 1e9;
-        self.throughput_bytes_per_s = if busy_s > 0.0 {
-            bytes as f64 / busy_s
-        } else {
-            0.0
-        };
+        self.throughput_bytes_per_s = if busy_s > 0.0 { bytes as f64 / busy_s } else { 0.0 };
     }
 
     fn add(&mut self, other: Self) {
@@ -383,9 +375,7 @@ impl StageCounts {
     }
 
     pub(crate) fn busy_ns(&self) -> u64 {
-        let now = self
-            .busy_since
-            .map_or(0, |since| since.elapsed().as_nanos() as u64);
+        let now = self.busy_since.map_or(0, |since| since.elapsed().as_nanos() as u64);
         self.busy_ns + now
     }
 
@@ -411,10 +401,7 @@ impl StageCounts {
             throughput_bytes_per_s: 0.0,
             queue_batches: 0,
             queue_bytes: 0,
-            host: HostReport {
-                cpu_ns: self.host.cpu_ns + by_executors,
-                ..self.host
-            },
+            host: HostReport { cpu_ns: self.host.cpu_ns + by_executors, ..self.host },
             node: None,
             devices,
         };
@@ -424,10 +411,7 @@ impl StageCounts {
 }
 
 pub(crate) fn rows(pieces: &[PartitionedBatch]) -> u64 {
-    pieces
-        .iter()
-        .map(|piece| piece.batch.num_rows() as u64)
-        .sum()
+    pieces.iter().map(|piece| piece.batch.num_rows() as u64).sum()
 }
 
 /// Sums the reports of executors by operation and target. Targets without jobs are left out.
@@ -470,11 +454,7 @@ impl DeviceReport {
     }
 
     fn add(&mut self, target: &TargetReport) {
-        let CpuTime {
-            host_ns,
-            dpu_ns,
-            emulator_ns,
-        } = target.cpu_time;
+        let CpuTime { host_ns, dpu_ns, emulator_ns } = target.cpu_time;
         self.jobs += target.chunks;
         self.source_bytes += target.source_bytes;
         self.cpu_time.host_ns += host_ns;

@@ -40,10 +40,7 @@ impl StageRunner {
     /// [`Error::Refused`] for an invalid text, and those of [`StageRunner::new`].
     pub fn parse(text: &str, schema: &SchemaRef) -> Result<Self, Error> {
         let stage = StageDefinition::parse("stage", text);
-        Self::new(
-            &stage.map_err(|error| Error::Refused(error.to_string()))?,
-            schema,
-        )
+        Self::new(&stage.map_err(|error| Error::Refused(error.to_string()))?, schema)
     }
 
     /// Returns the schema of the results.
@@ -73,10 +70,7 @@ pub(crate) fn apply(
     for PartitionedBatch { partition, batch } in pieces {
         for piece in function.apply(&batch)? {
             if piece.batch.num_rows() > 0 {
-                all.push(PartitionedBatch {
-                    partition: piece.partition.or(partition),
-                    ..piece
-                });
+                all.push(PartitionedBatch { partition: piece.partition.or(partition), ..piece });
             }
         }
     }
@@ -94,17 +88,12 @@ pub(crate) fn compile(
     let opened = opened.map_err(|error| in_stage(stage.name(), Error::Refused(error.to_string())));
     let policy = stage.device_policy();
     let resources = Resources {
-        devices: opened?
-            .filter(|devices| !devices.is_empty())
-            .map(|devices| (devices, policy)),
+        devices: opened?.filter(|devices| !devices.is_empty()).map(|devices| (devices, policy)),
     };
     let compiled = stage.compile(schema, &resources);
     compiled.map_err(|error| in_stage(stage.name(), error))
 }
 
 pub(crate) fn in_stage(name: &str, error: Error) -> Error {
-    Error::Stage {
-        stage: name.to_owned(),
-        error: Box::new(error),
-    }
+    Error::Stage { stage: name.to_owned(), error: Box::new(error) }
 }

@@ -65,18 +65,14 @@ impl Pipeline {
         // Only the helpers work.
         let budget = threads.checked_add(1).unwrap_or(NonZeroUsize::MAX);
         let pool = Arc::new(CodecPool::new(budget)?);
-        Self::of(
-            definition,
-            pool,
-            threads.get(),
-            false,
-            |name, node| match node.is_placed_by_ray() {
+        Self::of(definition, pool, threads.get(), false, |name, node| {
+            match node.is_placed_by_ray() {
                 true => Err(Error::Refused(format!(
                     "node {name:?} has no address; `overside flow run --on ray` finds it one by its resources"
                 ))),
                 false => connect(name, node),
-            },
-        )
+            }
+        })
     }
 
     fn of(
@@ -152,11 +148,7 @@ impl Pipeline {
             let input = std::mem::replace(&mut output, Arc::clone(&compiled.schema));
             stages.push(self.stage_state(stage, input, compiled)?);
         }
-        let streams_max = if self.is_helping {
-            1
-        } else {
-            self.definition.streams()
-        };
+        let streams_max = if self.is_helping { 1 } else { self.definition.streams() };
         let share = self.memory_bytes / streams_max as u64;
         let state = |_| Ok(StreamState::new(stages, share));
         Ok(Stream {
@@ -193,10 +185,7 @@ impl Pipeline {
     pub fn report(&self) -> PipelineReport {
         let state = self.engine.lock();
         let mut totals = state.ended.clone();
-        state
-            .streams
-            .values()
-            .for_each(|stream| totals.push(stream.report()));
+        state.streams.values().for_each(|stream| totals.push(stream.report()));
         totals.report(&self.definition.name, self.packing.reports())
     }
 }

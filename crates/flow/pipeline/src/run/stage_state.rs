@@ -175,9 +175,7 @@ impl StageState {
     /// Returns the oldest batch, if everything behind it has waited too long for the node and the host takes
     /// part.
     fn overdue(&self, now: Instant) -> Option<u64> {
-        self.oldest_on_node()
-            .filter(|until| *until < now)
-            .map(|_| self.base)
+        self.oldest_on_node().filter(|until| *until < now).map(|_| self.base)
     }
 
     /// Returns the time until which the node may work on the oldest batch, if it does and the host takes
@@ -187,8 +185,7 @@ impl StageState {
         let slot = self.slots.front()?;
         let is_candidate = slot.is_on_node && !slot.is_on_host && slot.result.is_none();
         let since = self.oldest_since.unwrap_or(slot.entered);
-        link.awaited_until(self.base, since)
-            .filter(|_| is_candidate)
+        link.awaited_until(self.base, since).filter(|_| is_candidate)
     }
 
     /// Starts a batch of [`StageState::next_for_host`] on a thread of the host.
@@ -309,8 +306,6 @@ impl StageState {
     pub(crate) fn queue(&self) -> (usize, u64) {
         let waiting = (self.slots.iter())
             .filter(|slot| slot.result.is_none() && !slot.is_on_host && !slot.is_on_node);
-        waiting.fold((0, 0), |(count, bytes), slot| {
-            (count + 1, bytes + slot.bytes)
-        })
+        waiting.fold((0, 0), |(count, bytes), slot| (count + 1, bytes + slot.bytes))
     }
 }

@@ -136,9 +136,7 @@ impl Stream {
     pub fn report(&self) -> PipelineReport {
         let state = self.engine.lock();
         let totals = state.streams.get(&self.number).map(StreamState::report);
-        totals
-            .unwrap_or_default()
-            .report(&self.name, self.packing.reports())
+        totals.unwrap_or_default().report(&self.name, self.packing.reports())
     }
 
     /// Waits for a change of this stream, and works meanwhile if it is helping.

@@ -88,10 +88,8 @@ impl StreamState {
     pub(crate) fn push(&mut self, tag: u64, piece: PartitionedBatch) {
         let now = Instant::now();
         self.began.get_or_insert(now);
-        let pieces: Vec<PartitionedBatch> = Some(piece)
-            .filter(|piece| piece.batch.num_rows() > 0)
-            .into_iter()
-            .collect();
+        let pieces: Vec<PartitionedBatch> =
+            Some(piece).filter(|piece| piece.batch.num_rows() > 0).into_iter().collect();
         let bytes = bytes_of(&pieces);
         self.batches += 1;
         self.rows_in += rows(&pieces);
@@ -356,11 +354,7 @@ impl StreamState {
         watched.is_busy = link.is_busy() || waiting.is_some();
         self.moved(index, moved);
         if let Some(timeout) = timeout {
-            let session = SessionId {
-                stream: 0,
-                stage: index,
-                opening,
-            };
+            let session = SessionId { stream: 0, stage: index, opening };
             let reason = format!("no answer for {} s", timeout.as_secs_f64());
             watched.closed = self.lost(session, &reason);
             return watched;
@@ -374,10 +368,7 @@ impl StreamState {
             self.outbox.clear();
         }
         // If too much is held, only the oldest continues, as on the host.
-        let oldest = self
-            .stages
-            .iter()
-            .rposition(|stage| !stage.slots.is_empty());
+        let oldest = self.stages.iter().rposition(|stage| !stage.slots.is_empty());
         let oldest = oldest.filter(|_| self.output.is_empty());
         let is_over = self.held > self.share;
         for (index, stage) in self.stages.iter_mut().enumerate().rev() {
@@ -392,13 +383,7 @@ impl StreamState {
                 else {
                     break;
                 };
-                self.outbox.push(Submission {
-                    stage: index,
-                    opening,
-                    session,
-                    number,
-                    pieces,
-                });
+                self.outbox.push(Submission { stage: index, opening, session, number, pieces });
             }
         }
         !self.outbox.is_empty()
@@ -418,10 +403,7 @@ impl StreamState {
                 let delay_ms = delay.as_secs_f64() * 1e3;
                 format!("back to the host: a batch waited {delay_ms:.0} ms for the node")
             }
-            Some(Move::Down {
-                node: rate,
-                arriving,
-            }) => {
+            Some(Move::Down { node: rate, arriving }) => {
                 node.moves_down += 1;
                 let (rate, arriving) = (rate / 1e6, arriving / 1e6);
                 format!("down to the node: it does {rate:.0} MB/s, and {arriving:.0} MB/s come")
@@ -433,25 +415,15 @@ impl StreamState {
     fn event(&mut self, stage: usize, message: String) {
         let name = self.stages[stage].definition.name().to_owned();
         tracing::info!(stage = name, "{message}");
-        let at_ns = self
-            .began
-            .map_or(0, |began| began.elapsed().as_nanos() as u64);
-        self.events.push(PipelineEvent {
-            at_ns,
-            stage: name,
-            message,
-        });
+        let at_ns = self.began.map_or(0, |began| began.elapsed().as_nanos() as u64);
+        self.events.push(PipelineEvent { at_ns, stage: name, message });
     }
 }
 
 impl StreamState {
     /// Returns the statistics of this stream so far.
     pub(crate) fn report(&self) -> Totals {
-        let end = if self.is_finished && self.is_idle() {
-            self.last_done
-        } else {
-            None
-        };
+        let end = if self.is_finished && self.is_idle() { self.last_done } else { None };
         let elapsed = self.began.map(|began| match end {
             Some(end) => end.saturating_duration_since(began),
             None => began.elapsed(),
@@ -473,11 +445,7 @@ impl StreamState {
 
 fn stage_report(stage: &StageState) -> StageReport {
     let (definition, counts) = (&stage.definition, &stage.counts);
-    let reports: Vec<_> = stage
-        .idle
-        .iter()
-        .flat_map(|function| function.reports())
-        .collect();
+    let reports: Vec<_> = stage.idle.iter().flat_map(|function| function.reports()).collect();
     let names = (definition.name(), definition.kind());
     let (queue_batches, queue_bytes) = stage.queue();
     StageReport {

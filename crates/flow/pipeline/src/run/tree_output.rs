@@ -129,12 +129,7 @@ impl TreeOutput {
     }
 
     fn work<T>(&mut self, work: impl FnOnce(&mut TreeWriter) -> T) -> T {
-        let Self {
-            tree,
-            packing,
-            time,
-            ..
-        } = self;
+        let Self { tree, packing, time, .. } = self;
         packing.repack.work(|| time.measure(|| work(tree)))
     }
 }

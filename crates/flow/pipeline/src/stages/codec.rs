@@ -45,16 +45,10 @@ impl ColumnCodec {
         lengths: Arc<Lengths>,
         resources: &Resources,
     ) -> Result<Self, Error> {
-        let config = Config {
-            level,
-            ..Config::new(operation)
-        };
+        let config = Config { level, ..Config::new(operation) };
         let pool = resources.devices.as_ref().map(|(devices, policy)| {
-            let placement = Placement {
-                policy: *policy,
-                devices: devices.clone(),
-                verify: Verify::All,
-            };
+            let placement =
+                Placement { policy: *policy, devices: devices.clone(), verify: Verify::All };
             // The thread of the executor's CPU works while this one waits.
             CodecPool::with_placement(NonZeroUsize::MIN, placement)
         });
@@ -131,15 +125,11 @@ impl StageFunction for ColumnCodec {
                 (None, None) => {}
             }
             if values.bytes.len() > BATCH_BYTES_MAX {
-                return Err(Error::BatchBytes {
-                    bytes: values.bytes.len() as u64,
-                });
+                return Err(Error::BatchBytes { bytes: values.bytes.len() as u64 });
             }
             values.end_value();
         }
-        Ok(vec![PartitionedBatch::new(
-            self.column.replaced(batch, values)?,
-        )])
+        Ok(vec![PartitionedBatch::new(self.column.replaced(batch, values)?)])
     }
 
     fn reports(&self) -> Vec<(Operation, Report)> {

@@ -29,10 +29,8 @@ impl StageKind for Compress {
     fn check(&mut self, _: &Path) -> Result<(), ConfigError> {
         let codec = self.codec.0;
         check_format(codec.format())?;
-        let config = Config {
-            level: codec.level(),
-            ..Config::new(Operation::Compress(codec.format()))
-        };
+        let config =
+            Config { level: codec.level(), ..Config::new(Operation::Compress(codec.format())) };
         let prepared = prepare(&config).map(|_| ());
         prepared.map_err(|error| ConfigError::of_key("codec", error.to_string(), ""))
     }
@@ -44,10 +42,7 @@ impl StageKind for Compress {
     fn compile(&self, schema: &SchemaRef, resources: &Resources) -> Result<CompiledStage, Error> {
         let role = "compressed";
         let column = Arc::new(BytesColumn::new(schema, &self.column, Some(false), role)?);
-        let (operation, level) = (
-            Operation::Compress(self.codec.0.format()),
-            self.codec.0.level(),
-        );
+        let (operation, level) = (Operation::Compress(self.codec.0.format()), self.codec.0.level());
         // Headers make incompressible values longer.
         let lengths = Arc::new(Lengths {
             first: |len| len + len / 64 + 1024,
@@ -59,9 +54,6 @@ impl StageKind for Compress {
             let codec = ColumnCodec::new(column, operation, level, lengths, &resources)?;
             Ok(Box::new(codec) as Box<dyn StageFunction>)
         };
-        Ok(CompiledStage {
-            schema,
-            make: Box::new(make),
-        })
+        Ok(CompiledStage { schema, make: Box::new(make) })
     }
 }

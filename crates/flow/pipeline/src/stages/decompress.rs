@@ -55,12 +55,7 @@ impl StageKind for Decompress {
 
     fn compile(&self, schema: &SchemaRef, resources: &Resources) -> Result<CompiledStage, Error> {
         let role = "decompressed";
-        let column = Arc::new(BytesColumn::new(
-            schema,
-            &self.column,
-            Some(self.text),
-            role,
-        )?);
+        let column = Arc::new(BytesColumn::new(schema, &self.column, Some(self.text), role)?);
         let operation = Operation::Decompress(self.codec.0.format());
         let most = self.value_bytes_max.map_or(VALUE_BYTES_MAX, |most| most.0) as usize;
         let lengths = Arc::new(Lengths {
@@ -73,10 +68,7 @@ impl StageKind for Decompress {
             let codec = ColumnCodec::new(column, operation, None, lengths, &resources)?;
             Ok(Box::new(codec) as Box<dyn StageFunction>)
         };
-        Ok(CompiledStage {
-            schema,
-            make: Box::new(make),
-        })
+        Ok(CompiledStage { schema, make: Box::new(make) })
     }
 }
 

@@ -24,9 +24,6 @@ impl StageKind for Filter {
             let filter = operators::Filter::new(Arc::clone(&input), &text)?;
             Ok(CompiledStage::boxed(move |batch| filter.apply(batch)))
         };
-        Ok(CompiledStage {
-            schema: Arc::clone(schema),
-            make: Box::new(make),
-        })
+        Ok(CompiledStage { schema: Arc::clone(schema), make: Box::new(make) })
     }
 }

@@ -100,16 +100,10 @@ impl StageKind for Match {
             let search = Search::new(options.clone())?;
             Ok(match &lines {
                 None => Box::new(Rows { index, search }) as Box<dyn StageFunction>,
-                Some(column) => Box::new(Lines {
-                    column: Arc::clone(column),
-                    search,
-                }),
+                Some(column) => Box::new(Lines { column: Arc::clone(column), search }),
             })
         };
-        Ok(CompiledStage {
-            schema,
-            make: Box::new(make),
-        })
+        Ok(CompiledStage { schema, make: Box::new(make) })
     }
 }
 
@@ -137,9 +131,7 @@ impl StageFunction for Rows {
     fn apply(&mut self, batch: &RecordBatch) -> Result<Vec<PartitionedBatch>, Error> {
         let column = batch.column(self.index);
         let mask = self.search.mask(column)?;
-        Ok(vec![PartitionedBatch::new(filter_record_batch(
-            batch, &mask,
-        )?)])
+        Ok(vec![PartitionedBatch::new(filter_record_batch(batch, &mask)?)])
     }
 
     fn reports(&self) -> Vec<(Operation, Report)> {
@@ -172,10 +164,7 @@ impl StageFunction for Lines {
         let (text, ends) = joined(array);
         let mut selected = Selected(Vec::new());
         let text = Arc::new(text);
-        self.search.memory(
-            ExternalBytes::new(JoinedText(Arc::clone(&text))),
-            &mut selected,
-        )?;
+        self.search.memory(ExternalBytes::new(JoinedText(Arc::clone(&text))), &mut selected)?;
         let mut lines = selected.0.into_iter().peekable();
         let mut values = NewValues::with_capacity(array.len(), 0);
         let mut kept = Vec::with_capacity(array.len());
@@ -191,9 +180,7 @@ impl StageFunction for Lines {
         }
         let batch = self.column.replaced(batch, values)?;
         let kept = BooleanArray::new(BooleanBuffer::from(kept), None);
-        Ok(vec![PartitionedBatch::new(filter_record_batch(
-            &batch, &kept,
-        )?)])
+        Ok(vec![PartitionedBatch::new(filter_record_batch(&batch, &kept)?)])
     }
 
     fn reports(&self) -> Vec<(Operation, Report)> {
@@ -227,9 +214,5 @@ fn joined(array: &dyn Array) -> (Vec<u8>, Vec<usize>) {
 
 fn reports(search: &Search) -> Vec<(Operation, Report)> {
     let operation = Operation::Match(MatchKind::Bitmap);
-    search
-        .report()
-        .map(|report| (operation, report))
-        .into_iter()
-        .collect()
+    search.report().map(|report| (operation, report)).into_iter().collect()
 }

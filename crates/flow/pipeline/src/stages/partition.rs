@@ -27,10 +27,7 @@ impl StageKind for Partition {
     }
 
     fn compile(&self, schema: &SchemaRef, _: &Resources) -> Result<CompiledStage, Error> {
-        let key = PartitionKey {
-            column: self.key.clone(),
-            method: self.by.0.clone(),
-        };
+        let key = PartitionKey { column: self.key.clone(), method: self.by.0.clone() };
         let input = Arc::clone(schema);
         let new = move || {
             let options = PartitionOptions::streaming();
@@ -49,9 +46,6 @@ impl StageKind for Partition {
             };
             Ok(Box::new(apply) as Box<dyn StageFunction>)
         };
-        Ok(CompiledStage {
-            schema: Arc::clone(schema),
-            make: Box::new(make),
-        })
+        Ok(CompiledStage { schema: Arc::clone(schema), make: Box::new(make) })
     }
 }

@@ -42,11 +42,7 @@ impl Rechunk {
 impl StageKind for Rechunk {
     fn check(&mut self, _: &Path) -> Result<(), ConfigError> {
         let wrong = |key: &str, least: u64, most: u64| {
-            Err(ConfigError::of_key(
-                key,
-                "out of range",
-                format!("{least} to {most}"),
-            ))
+            Err(ConfigError::of_key(key, "out of range", format!("{least} to {most}")))
         };
         match (self.rows, self.bytes) {
             (Some(rows), _) if !ROWS.contains(&rows) => {
@@ -71,9 +67,6 @@ impl StageKind for Rechunk {
             };
             Ok(Box::new(apply) as Box<dyn StageFunction>)
         };
-        Ok(CompiledStage {
-            schema: Arc::clone(schema),
-            make: Box::new(make),
-        })
+        Ok(CompiledStage { schema: Arc::clone(schema), make: Box::new(make) })
     }
 }

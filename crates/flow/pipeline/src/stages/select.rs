@@ -23,9 +23,6 @@ impl StageKind for Select {
             let projection = Projection::new(Arc::clone(&input), &text)?;
             Ok(CompiledStage::boxed(move |batch| projection.apply(batch)))
         };
-        Ok(CompiledStage {
-            schema,
-            make: Box::new(make),
-        })
+        Ok(CompiledStage { schema, make: Box::new(make) })
     }
 }

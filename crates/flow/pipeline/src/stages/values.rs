@@ -37,17 +37,10 @@ impl BytesColumn {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => false,
             other => {
-                return Err(Error::ColumnType {
-                    name: name.into(),
-                    kind: other.to_string(),
-                    role,
-                });
+                return Err(Error::ColumnType { name: name.into(), kind: other.to_string(), role });
             }
         };
-        let is_long = matches!(
-            field.data_type(),
-            DataType::LargeUtf8 | DataType::LargeBinary
-        );
+        let is_long = matches!(field.data_type(), DataType::LargeUtf8 | DataType::LargeBinary);
         let kind = match (is_text.unwrap_or(was_text), is_long) {
             (true, false) => DataType::Utf8,
             (true, true) => DataType::LargeUtf8,
@@ -57,10 +50,7 @@ impl BytesColumn {
         let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
         fields[index] = Arc::new(field.clone().with_data_type(kind));
         let metadata = schema.metadata().clone();
-        Ok(Self {
-            index,
-            schema: Arc::new(Schema::new_with_metadata(fields, metadata)),
-        })
+        Ok(Self { index, schema: Arc::new(Schema::new_with_metadata(fields, metadata)) })
     }
 
     /// Returns the batch with a new column in its place.
@@ -79,9 +69,7 @@ impl BytesColumn {
         columns[self.index] = column;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let schema = Arc::clone(&self.schema);
-        Ok(RecordBatch::try_new_with_options(
-            schema, columns, &options,
-        )?)
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 }
 
@@ -111,10 +99,7 @@ impl NewValues {
     pub(super) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let mut ends = Vec::with_capacity(rows + 1);
         ends.push(0);
-        Self {
-            bytes: Vec::with_capacity(bytes),
-            ends,
-        }
+        Self { bytes: Vec::with_capacity(bytes), ends }
     }
 
     /// Ends the next value: the bytes that were appended since the last call.

@@ -43,10 +43,7 @@ fn both_algorithms_give_the_same_partitions() {
                 let options = BenchOptions {
                     key: key(method),
                     algorithm,
-                    pack: PackOptions {
-                        codec,
-                        ..PackOptions::default()
-                    },
+                    pack: PackOptions { codec, ..PackOptions::default() },
                 };
                 let [first, second] = passes(particles(), options, &threads(2));
                 assert_eq!(first.parts, second.parts);
@@ -82,11 +79,8 @@ fn tables_of_all_types_are_verified_without_a_key() {
 fn every_thread_submits_to_the_device() {
     for count in [1, 2] {
         let device = Arc::new(InlineDevice::new(InlineOptions::default()));
-        let placement = Placement {
-            policy: Policy::Device,
-            devices: vec![device],
-            verify: Verify::None,
-        };
+        let placement =
+            Placement { policy: Policy::Device, devices: vec![device], verify: Verify::None };
         let count = NonZeroUsize::new(count).expect("threads");
         let pool = CodecPool::with_placement(count, placement).expect("a pool");
         let pool = Arc::new(pool);
@@ -104,9 +98,7 @@ fn every_thread_submits_to_the_device() {
         assert_eq!((pass.device.jobs, pass.device.cpu_jobs), (20, 0));
         assert!(pass.device.applied.is_some());
         let reports = pool.reports();
-        let compressed = reports
-            .iter()
-            .filter(|(of, _)| of.to_string() == "compress-zstd");
+        let compressed = reports.iter().filter(|(of, _)| of.to_string() == "compress-zstd");
         assert!(compressed.count() <= count.get());
     }
 }

@@ -9,9 +9,7 @@ use crate::reader_checks;
 
 /// Replays a corpus, and `copies` changed copies of each of its files.
 fn replay(name: &str, least: usize, copies: usize, check: fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../fuzz/corpus")
-        .join(name);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus").join(name);
     let mut random = Random::new(17);
     let mut files: Vec<_> = std::fs::read_dir(corpus)
         .expect("a corpus")

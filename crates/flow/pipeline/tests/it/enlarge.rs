@@ -50,20 +50,13 @@ fn recorded() -> Vec<(String, RecordBatch, &'static str, &'static str)> {
 }
 
 fn enlarger(sample: &RecordBatch, id: &str, time: Option<&str>) -> Enlarger {
-    let roles = Roles {
-        id: Some(id.into()),
-        time: time.map(Into::into),
-        values: None,
-    };
+    let roles = Roles { id: Some(id.into()), time: time.map(Into::into), values: None };
     Enlarger::new(&sample.schema(), std::slice::from_ref(sample), &roles, 1).unwrap()
 }
 
 fn packed_len(batch: &RecordBatch, codec: &str) -> usize {
     let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).unwrap());
-    let options = PackOptions {
-        codec: codec.parse().unwrap(),
-        ..PackOptions::default()
-    };
+    let options = PackOptions { codec: codec.parse().unwrap(), ..PackOptions::default() };
     let mut packer = Packer::new(Vec::new(), batch.schema(), options, &pool).unwrap();
     packer.write(batch).unwrap();
     packer.finish().unwrap().0.len()
@@ -71,10 +64,7 @@ fn packed_len(batch: &RecordBatch, codec: &str) -> usize {
 
 fn rows(batch: &RecordBatch) -> Vec<String> {
     let row = |row| {
-        let values = batch
-            .columns()
-            .iter()
-            .map(|array| array_value_to_string(array, row).unwrap());
+        let values = batch.columns().iter().map(|array| array_value_to_string(array, row).unwrap());
         values.collect::<Vec<_>>().join(";")
     };
     (0..batch.num_rows()).map(row).collect()
@@ -82,10 +72,7 @@ fn rows(batch: &RecordBatch) -> Vec<String> {
 
 #[test]
 fn rows_do_not_repeat() {
-    let made = [
-        (Generated::Ships, "MMSI", "BaseDateTime"),
-        (Generated::Particles, "id", "t"),
-    ];
+    let made = [(Generated::Ships, "MMSI", "BaseDateTime"), (Generated::Particles, "id", "t")];
     let made = made.map(|(what, id, time)| (what.to_string(), sample(what, 300, 5), id, time));
     let twice = |(name, sample, id, time): (_, RecordBatch, _, _)| {
         let again = sample.slice(0, 7);
@@ -107,10 +94,7 @@ fn rows_do_not_repeat() {
 /// Compares the compression ratios of an enlarged table and of the sample.
 #[test]
 fn compression_ratios_stay_within_5_percent() {
-    let made = [
-        (Generated::Ships, "MMSI", "BaseDateTime"),
-        (Generated::Particles, "id", "t"),
-    ];
+    let made = [(Generated::Ships, "MMSI", "BaseDateTime"), (Generated::Particles, "id", "t")];
     let made = made.map(|(what, id, time)| (what.to_string(), sample(what, 6000, 10), id, time));
     for (name, sample, id, time) in made.into_iter().chain(recorded()) {
         for copy in enlarger(&sample, id, Some(time)).take(3) {
@@ -126,17 +110,8 @@ fn compression_ratios_stay_within_5_percent() {
 #[test]
 fn equal_values_stay_equal_and_in_order() {
     let sample = sample(Generated::Ships, 200, 6);
-    let copy = enlarger(&sample, "MMSI", Some("BaseDateTime"))
-        .nth(1)
-        .unwrap()
-        .unwrap();
-    let ids = |batch: &RecordBatch| {
-        batch
-            .column(0)
-            .as_primitive::<Int32Type>()
-            .values()
-            .to_vec()
-    };
+    let copy = enlarger(&sample, "MMSI", Some("BaseDateTime")).nth(1).unwrap().unwrap();
+    let ids = |batch: &RecordBatch| batch.column(0).as_primitive::<Int32Type>().values().to_vec();
     let (old, new) = (ids(&sample), ids(&copy));
     assert_ne!(old, new);
     for row in 1..old.len() {
@@ -147,28 +122,13 @@ fn equal_values_stay_equal_and_in_order() {
     assert!(new.iter().all(|id| low.contains(&(id & 1))));
     // Times are later, in the same text format.
     let times = |batch: &RecordBatch| {
-        batch
-            .column(1)
-            .as_string::<i32>()
-            .iter()
-            .flatten()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        batch.column(1).as_string::<i32>().iter().flatten().map(str::to_owned).collect::<Vec<_>>()
     };
     assert!(times(&sample).iter().max() < times(&copy).iter().min());
-    assert!(
-        times(&copy)
-            .iter()
-            .all(|time| time.len() == "2022-01-03T00:00:00".len())
-    );
+    assert!(times(&copy).iter().all(|time| time.len() == "2022-01-03T00:00:00".len()));
     // Positions have five decimals, as in the sample.
     let latitudes = copy.column(2).as_primitive::<Float64Type>();
-    assert!(
-        latitudes
-            .values()
-            .iter()
-            .all(|at| (at * 1e5).round() / 1e5 == *at)
-    );
+    assert!(latitudes.values().iter().all(|at| (at * 1e5).round() / 1e5 == *at));
     assert_ne!(sample.column(2), copy.column(2));
     // The other columns are unchanged.
     assert_eq!(sample.column(7), copy.column(7));
@@ -239,19 +199,14 @@ fn endings_stay_the_ones_that_there_were() {
 fn infinite_values_do_not_become_others_that_are_no_numbers() {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..300));
     let column = |at: fn(u32) -> f64| -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values((0..300).map(|row| {
-            match row % 10 {
-                0 => f64::INFINITY,
-                1 => f64::NEG_INFINITY,
-                _ => at(row * row * 977 % 1009),
-            }
+        Arc::new(Float64Array::from_iter_values((0..300).map(|row| match row % 10 {
+            0 => f64::INFINITY,
+            1 => f64::NEG_INFINITY,
+            _ => at(row * row * 977 % 1009),
         })))
     };
     // Also a column with few endings.
-    let (x, y) = (
-        column(|at| f64::from(at) * 0.37),
-        column(|at| f64::from(at) * 0.75),
-    );
+    let (x, y) = (column(|at| f64::from(at) * 0.37), column(|at| f64::from(at) * 0.75));
     let sample = RecordBatch::try_from_iter([("id", ids), ("x", x), ("y", y)]).unwrap();
     for copy in enlarger(&sample, "id", None).take(8) {
         let copy = copy.unwrap();
@@ -272,11 +227,7 @@ fn ids_may_be_strings() {
     let copy = enlarger(&sample, "id", Some("t")).nth(2).unwrap().unwrap();
     let new = copy.column(0).as_string::<i32>();
     assert_eq!(new.null_count(), 40);
-    assert!(
-        new.iter()
-            .flatten()
-            .all(|id| id.len() == 6 && id.as_bytes()[4] == b'a')
-    );
+    assert!(new.iter().flatten().all(|id| id.len() == 6 && id.as_bytes()[4] == b'a'));
     assert_eq!(copy.column(1).as_primitive::<Int64Type>().value(0), 800);
 }
 
@@ -285,9 +236,7 @@ fn ids_stay_within_their_type() {
     let columns: [ArrayRef; 5] = [
         // Nearly all combinations of their parts are used.
         Arc::new(Int64Array::from_iter_values(0..100_000)),
-        Arc::new(UInt64Array::from_iter_values(
-            (0..200).map(|n| u64::MAX - n),
-        )),
+        Arc::new(UInt64Array::from_iter_values((0..200).map(|n| u64::MAX - n))),
         Arc::new(Int32Array::from_iter_values([1, -1])),
         Arc::new(Int8Array::from_iter_values(-100..100)),
         Arc::new(Int64Array::from_iter_values([i64::MIN, 0, i64::MAX])),
@@ -310,10 +259,7 @@ fn times_that_leave_their_type_are_refused() {
         Arc::new(Int64Array::from_iter_values([i64::MAX - 1, i64::MAX])),
         Arc::new(Int8Array::from_iter_values([0, 100])),
         Arc::new(Date32Array::from_iter_values([0, i32::MAX])),
-        Arc::new(TimestampSecondArray::from_iter_values([
-            i64::MAX - 1,
-            i64::MAX,
-        ])),
+        Arc::new(TimestampSecondArray::from_iter_values([i64::MAX - 1, i64::MAX])),
     ];
     for times in columns {
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..2));
@@ -343,51 +289,18 @@ fn columns_that_cannot_play_a_role_are_refused() {
         made.err().expect("an error").to_string()
     };
     let named = |name: &str| Some(name.to_owned());
-    assert!(
-        error(Roles {
-            id: named("LAT"),
-            ..Roles::default()
-        })
-        .contains("LAT")
-    );
-    assert!(
-        error(Roles {
-            time: named("VesselName"),
-            ..Roles::default()
-        })
-        .contains("VesselName")
-    );
-    assert!(
-        error(Roles {
-            id: named("nobody"),
-            ..Roles::default()
-        })
-        .contains("MMSI")
-    );
+    assert!(error(Roles { id: named("LAT"), ..Roles::default() }).contains("LAT"));
+    assert!(error(Roles { time: named("VesselName"), ..Roles::default() }).contains("VesselName"));
+    assert!(error(Roles { id: named("nobody"), ..Roles::default() }).contains("MMSI"));
     let values = Some(vec!["CallSign".to_owned()]);
-    assert!(
-        error(Roles {
-            values,
-            ..Roles::default()
-        })
-        .contains("CallSign")
-    );
+    assert!(error(Roles { values, ..Roles::default() }).contains("CallSign"));
     let (id, time) = (named("MMSI"), named("MMSI"));
-    let both = Roles {
-        id,
-        time,
-        values: None,
-    };
+    let both = Roles { id, time, values: None };
     assert!(error(both).contains("at once"));
     let names = sample.project(&[7]).unwrap();
     let same = Enlarger::new(&names.schema(), &[names], &Roles::default(), 1);
     assert!(same.err().expect("an error").to_string().contains("time"));
     let empty = sample.slice(0, 0);
     let made = Enlarger::new(&sample.schema(), &[empty], &Roles::default(), 1);
-    assert!(
-        made.err()
-            .expect("an error")
-            .to_string()
-            .contains("no rows")
-    );
+    assert!(made.err().expect("an error").to_string().contains("no rows"));
 }

@@ -64,11 +64,7 @@ fn what_is_written_is_read_in_every_format() {
             let (_, time) = writer.finish().unwrap();
             assert!(time.wall_ns > 0 && time.bytes_in > 0, "{format}: {time:?}");
             assert_eq!(time.bytes_out, file.metadata().unwrap().len(), "{format}");
-            assert_eq!(
-                read(file).unwrap(),
-                whole,
-                "{what} {format} {codec} {outer:?}"
-            );
+            assert_eq!(read(file).unwrap(), whole, "{what} {format} {codec} {outer:?}");
         }
     }
 }
@@ -82,16 +78,10 @@ fn what_a_format_cannot_do_is_refused() {
         assert!(error.contains(format), "{error}");
     }
     let mut gzip = tempfile::tempfile().unwrap();
-    gzip.write_all(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0])
-        .unwrap();
+    gzip.write_all(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     let error = read(gzip).unwrap_err().to_string();
     assert!(error.contains("gzip"), "{error}");
-    assert!(
-        "xlsx"
-            .parse::<FileFormat>()
-            .unwrap_err()
-            .contains("parquet")
-    );
+    assert!("xlsx".parse::<FileFormat>().unwrap_err().contains("parquet"));
 }
 
 /// Output that accepts nothing.
@@ -111,22 +101,14 @@ impl Write for Full {
 fn why_an_output_takes_no_more_is_said_whatever_the_format_is() {
     let batch = Generated::Particles.snapshots(1000, 1).next().unwrap();
     for format in ["arrow", "arrow-stream", "parquet", "csv"] {
-        let written = FileWriter::new(
-            Full,
-            batch.schema_ref(),
-            options(format, "none", None),
-            &pool(),
-        )
-        .and_then(|mut writer| {
-            writer.write(&batch)?;
-            writer.finish().map(|_| ())
-        });
+        let written =
+            FileWriter::new(Full, batch.schema_ref(), options(format, "none", None), &pool())
+                .and_then(|mut writer| {
+                    writer.write(&batch)?;
+                    writer.finish().map(|_| ())
+                });
         let error = written.unwrap_err();
-        assert_eq!(
-            error.io_kind(),
-            Some(ErrorKind::StorageFull),
-            "{format}: {error}"
-        );
+        assert_eq!(error.io_kind(), Some(ErrorKind::StorageFull), "{format}: {error}");
         assert_eq!(error.to_string(), "the disk is full", "{format}");
     }
 }
@@ -216,11 +198,7 @@ fn files_of_a_split_table_are_sorted_by_key_and_time() {
         assert!(read(file).unwrap() == expected, "{partition}");
     }
     let repartition = Repartition::new(&schema, &key, arrow, &pool(), create).unwrap();
-    assert!(
-        repartition
-            .sorted_by(vec!["clock".parse().unwrap()])
-            .is_err()
-    );
+    assert!(repartition.sorted_by(vec!["clock".parse().unwrap()]).is_err());
 }
 
 #[test]
@@ -232,8 +210,5 @@ fn another_schema_in_the_middle_is_refused() {
     let mut repartition = Repartition::new(&schema, &key, arrow, &pool(), create).unwrap();
     let particles = Generated::Particles.snapshots(10, 1).next().unwrap();
     let error = repartition.push(&particles).unwrap_err().to_string();
-    assert!(
-        error.contains("schema") && error.contains("MMSI"),
-        "{error}"
-    );
+    assert!(error.contains("schema") && error.contains("MMSI"), "{error}");
 }

@@ -23,10 +23,7 @@ struct Bucket {
 fn store(busy: u32) -> (String, Arc<Mutex<Bucket>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let bucket = Bucket {
-        busy,
-        ..Bucket::default()
-    };
+    let bucket = Bucket { busy, ..Bucket::default() };
     let bucket = Arc::new(Mutex::new(bucket));
     let shared = Arc::clone(&bucket);
     std::thread::spawn(move || {
@@ -59,10 +56,7 @@ fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
     reader.read_exact(&mut body).unwrap();
     let (status, code) = answer(&method, &path, &headers, body, &mut bucket.lock().unwrap());
     let xml = format!("<Error><Code>{code}</Code><Message>in words</Message></Error>");
-    let head = format!(
-        "HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n",
-        xml.len()
-    );
+    let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n", xml.len());
     (&mut &*stream).write_all((head + &xml).as_bytes()).unwrap();
 }
 
@@ -76,10 +70,8 @@ fn answer(
     let authorization = &headers["authorization"];
     let signed = authorization.split_once("SignedHeaders=").unwrap().1;
     let (names, rest) = signed.split_once(", ").unwrap();
-    let signed: Vec<(&str, String)> = names
-        .split(';')
-        .map(|name| (name, headers[name].clone()))
-        .collect();
+    let signed: Vec<(&str, String)> =
+        names.split(';').map(|name| (name, headers[name].clone())).collect();
     let sha256 = &headers["x-amz-content-sha256"];
     let request = Request {
         method,
@@ -133,51 +125,30 @@ fn put(
 fn objects_are_put_whole_and_replaced_only_on_request() {
     let (endpoint, bucket) = store(2);
     let settings = settings(&endpoint);
-    let bytes: Vec<u8> = (0..3_000_000_u32)
-        .map(|at| (at.wrapping_mul(at) >> 7) as u8)
-        .collect();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect();
     // The store is busy twice, and then accepts the request.
-    assert_eq!(
-        put(&settings, "part-0.arrow", &bytes, false).unwrap(),
-        3_000_000
-    );
+    assert_eq!(put(&settings, "part-0.arrow", &bytes, false).unwrap(), 3_000_000);
     assert!(bucket.lock().unwrap().objects["/flows/run%201/part-0.arrow"] == bytes);
-    let error = put(&settings, "part-0.arrow", b"new", false)
-        .unwrap_err()
-        .to_string();
+    let error = put(&settings, "part-0.arrow", b"new", false).unwrap_err().to_string();
     assert_eq!(error, "s3://flows/run 1/part-0.arrow exists");
     assert_eq!(put(&settings, "part-0.arrow", b"new", true).unwrap(), 3);
     assert_eq!(put(&settings, "empty+ü", b"", false).unwrap(), 0);
     let names: Vec<String> = bucket.lock().unwrap().objects.keys().cloned().collect();
-    assert_eq!(
-        names,
-        [
-            "/flows/run%201/empty%2B%C3%BC",
-            "/flows/run%201/part-0.arrow"
-        ]
-    );
+    assert_eq!(names, ["/flows/run%201/empty%2B%C3%BC", "/flows/run%201/part-0.arrow"]);
 }
 
 #[test]
 fn what_a_store_refuses_is_said_with_the_object() {
     let (endpoint, bucket) = store(0);
-    let wrong = ObjectStoreSettings {
-        secret_key: Some("another".into()),
-        ..settings(&endpoint)
-    };
+    let wrong = ObjectStoreSettings { secret_key: Some("another".into()), ..settings(&endpoint) };
     let error = put(&wrong, "a", b"x", false).unwrap_err().to_string();
-    for part in [
-        "s3://flows/run 1/a: ",
-        "refused it: 403 SignatureDoesNotMatch in words",
-    ] {
+    for part in ["s3://flows/run 1/a: ", "refused it: 403 SignatureDoesNotMatch in words"] {
         assert!(error.contains(part), "{error}");
     }
     assert!(bucket.lock().unwrap().objects.is_empty());
     let missing = ObjectStoreSettings::default();
     let refusal = |address: &str, settings: &ObjectStoreSettings| {
-        let error = ObjectStore::new(address, settings)
-            .err()
-            .expect("is refused");
+        let error = ObjectStore::new(address, settings).err().expect("is refused");
         error.to_string()
     };
     let error = refusal("s3://flows/x", &missing);
@@ -187,10 +158,7 @@ fn what_a_store_refuses_is_said_with_the_object() {
     let error = refusal("s3://flows", &settings("ftp://x"));
     assert!(error.contains("no http"), "{error}");
     // Nothing listens there: reported after several attempts.
-    let nobody = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = put(&settings(&format!("http://{nobody}")), "a", b"x", false).unwrap_err();
     assert!(error.to_string().contains("(4 times)"), "{error}");
 }

@@ -155,11 +155,7 @@ fn logs_are_the_same_bytes_in_every_placement() {
             .map(|node| node.batches)
             .sum();
         let host: u64 = of_stages.map(|stage| stage.host.batches).sum();
-        assert_eq!(
-            node + host,
-            3 * 40,
-            "{placement}: each batch counts once: {report:?}"
-        );
+        assert_eq!(node + host, 3 * 40, "{placement}: each batch counts once: {report:?}");
         match placement {
             "placement = \"host\"" => assert_eq!(node, 0),
             "placement = \"dpu0\"" => assert_eq!(host, 0),
@@ -197,10 +193,7 @@ fn devices_take_part_and_the_report_says_what_their_times_are() {
         let placement = format!("placement = \"{placement}\"\ndevice = \"emulated:bf2\"");
         let stages = [
             stage("decompress = { column = \"block\", codec = \"gzip\" }", ""),
-            stage(
-                "compress = { column = \"block\", codec = \"deflate\" }",
-                &placement,
-            ),
+            stage("compress = { column = \"block\", codec = \"deflate\" }", &placement),
             stage(
                 "decompress = { column = \"block\", codec = \"deflate\", text = true }",
                 &placement,
@@ -214,10 +207,7 @@ fn devices_take_part_and_the_report_says_what_their_times_are() {
         let (done, report) = ran(&pipeline, &batches);
         assert_eq!(done, expected, "{placement}");
         let of_card = |stage: &StageReport| {
-            let card = stage
-                .devices
-                .iter()
-                .find(|device| device.device == "emulated:bf2");
+            let card = stage.devices.iter().find(|device| device.device == "emulated:bf2");
             card.map_or(0, |card| card.jobs)
         };
         let jobs: u64 = report.stages[1..].iter().map(of_card).sum();
@@ -225,10 +215,7 @@ fn devices_take_part_and_the_report_says_what_their_times_are() {
             let emulated = (Provenance::Emulated, Timing::Paced);
             assert_eq!((report.provenance, report.timing), emulated, "{placement}");
         }
-        assert!(
-            jobs > 0 || placement.contains("adaptive"),
-            "{placement}: {report:?}"
-        );
+        assert!(jobs > 0 || placement.contains("adaptive"), "{placement}: {report:?}");
     }
 }
 
@@ -242,21 +229,12 @@ fn what_is_kept_is_what_grep_keeps() {
     let kept = |options: &str| -> Vec<String> {
         let stage = format!("match = {{ column = \"block\", patterns = [\"o\"]{options} }}");
         let mut runner = StageRunner::parse(&stage, batch.schema_ref()).unwrap();
-        let pieces = runner
-            .run(vec![PartitionedBatch::new(batch.clone())])
-            .unwrap();
+        let pieces = runner.run(vec![PartitionedBatch::new(batch.clone())]).unwrap();
         let column = pieces[0].batch.column(0).as_binary::<i32>();
-        column
-            .iter()
-            .flatten()
-            .map(|value| String::from_utf8(value.to_vec()).unwrap())
-            .collect()
+        column.iter().flatten().map(|value| String::from_utf8(value.to_vec()).unwrap()).collect()
     };
     assert_eq!(kept(", per = \"line\""), ["one\ntwo\nfour\n", "two\n"]);
-    assert_eq!(
-        kept(", per = \"line\", invert = true"),
-        ["three\n\n", "x\ny\n"]
-    );
+    assert_eq!(kept(", per = \"line\", invert = true"), ["three\n\n", "x\ny\n"]);
     assert_eq!(kept(""), [text, "two"]);
 }
 
@@ -270,11 +248,7 @@ fn rows_without_a_key_are_a_partition_of_their_own() {
     let pieces: Vec<&PartitionedBatch> = done.iter().flat_map(|done| &done.pieces).collect();
     for piece in &pieces {
         let nulls = piece.batch.column(0).null_count();
-        let expected = if piece.partition == Some(3) {
-            piece.batch.num_rows()
-        } else {
-            0
-        };
+        let expected = if piece.partition == Some(3) { piece.batch.num_rows() } else { 0 };
         assert_eq!(nulls, expected);
     }
     assert!(pieces.iter().any(|piece| piece.partition == Some(3)));
@@ -290,11 +264,7 @@ fn a_node_that_dies_loses_nothing_and_doubles_nothing() {
             let node = format!("{NODE}threads = 2\nlost_after = {lost_after}\nslowdown = 2.0\n");
             let pipeline = started(&log_stages(placement), &node);
             let (done, report) = ran(&pipeline, &batches);
-            assert_eq!(
-                done,
-                oracle(pipeline.definition(), &batches),
-                "{placement}, {lost_after}"
-            );
+            assert_eq!(done, oracle(pipeline.definition(), &batches), "{placement}, {lost_after}");
             let losses: u64 = report
                 .stages
                 .iter()
@@ -303,15 +273,9 @@ fn a_node_that_dies_loses_nothing_and_doubles_nothing() {
                 .sum();
             assert!(losses > 0 || case == 2, "{placement}: {report:?}");
             if losses > 0 {
-                let events: Vec<&str> = report
-                    .events
-                    .iter()
-                    .map(|event| event.message.as_str())
-                    .collect();
-                assert!(
-                    events.iter().any(|event| event.contains("set to be lost")),
-                    "{events:?}"
-                );
+                let events: Vec<&str> =
+                    report.events.iter().map(|event| event.message.as_str()).collect();
+                assert!(events.iter().any(|event| event.contains("set to be lost")), "{events:?}");
             }
         }
     }
@@ -328,12 +292,7 @@ fn a_slow_node_gives_work_back_under_adaptive() {
     let node = decompress.node.as_ref().unwrap();
     assert!(node.moves_back >= 1, "{report:?}");
     assert!(decompress.host.batches > node.batches, "{report:?}");
-    assert!(
-        report
-            .events
-            .iter()
-            .any(|event| event.message.contains("back to the host"))
-    );
+    assert!(report.events.iter().any(|event| event.message.contains("back to the host")));
 }
 
 #[test]
@@ -359,11 +318,9 @@ fn a_stream_that_fails_leaves_others_alone() {
     let good = logs(5, 20, 20);
     let mut bad = logs(6, 20, 20);
     let broken = BinaryArray::from_iter_values((0..20).map(|_| b"no gzip at all"));
-    bad[12] = RecordBatch::try_new(
-        bad[0].schema(),
-        vec![bad[12].column(0).clone(), Arc::new(broken)],
-    )
-    .unwrap();
+    bad[12] =
+        RecordBatch::try_new(bad[0].schema(), vec![bad[12].column(0).clone(), Arc::new(broken)])
+            .unwrap();
     let [good_stream, bad_stream] =
         [&good, &bad].map(|batches| pipeline.stream(batches[0].schema_ref()).unwrap());
     std::thread::scope(|scope| {
@@ -375,10 +332,7 @@ fn a_stream_that_fails_leaves_others_alone() {
             assert!(error.contains(part), "{error}");
         }
     });
-    assert!(matches!(
-        bad_stream.push(99, bad[0].clone()),
-        Err(Error::Spent)
-    ));
+    assert!(matches!(bad_stream.push(99, bad[0].clone()), Err(Error::Spent)));
     assert!(bad_stream.pull().is_none());
 }
 
@@ -389,16 +343,12 @@ fn another_schema_is_refused_and_the_stream_goes_on() {
     let stream = pipeline.stream(batches[0].schema_ref()).unwrap();
     stream.push(0, batches[0].clone()).unwrap();
     let other = batches[1].project(&[1]).unwrap();
-    let error = stream
-        .push(1, other)
-        .expect_err("another schema")
-        .to_string();
+    let error = stream.push(1, other).expect_err("another schema").to_string();
     assert!(error.contains("the schema changed"), "{error}");
     stream.push(2, batches[1].clone()).unwrap();
     stream.finish();
-    let tags: Vec<u64> = std::iter::from_fn(|| stream.pull())
-        .map(|done| done.unwrap().tag)
-        .collect();
+    let tags: Vec<u64> =
+        std::iter::from_fn(|| stream.pull()).map(|done| done.unwrap().tag).collect();
     assert_eq!(tags, [0, 2]);
 }
 
@@ -412,15 +362,8 @@ fn stages_say_which_columns_they_cannot_take() {
         ("sort = [\"nope\"]", "nope"),
     ] {
         let pipeline = started(&format!("[[stages]]\nname = \"that\"\n{stage}\n"), "");
-        let error = pipeline
-            .stream(batches[0].schema_ref())
-            .err()
-            .expect("is refused")
-            .to_string();
-        assert!(
-            error.contains("\"that\"") && error.contains(part),
-            "{error}"
-        );
+        let error = pipeline.stream(batches[0].schema_ref()).err().expect("is refused").to_string();
+        assert!(error.contains("\"that\"") && error.contains(part), "{error}");
     }
 }
 
@@ -449,14 +392,9 @@ fn memory_is_bounded_and_back_pressure_reaches_the_input() {
     }
     let held = stream.report().held_bytes_max;
     assert!((1 << 19..3 << 20).contains(&held), "{held} bytes held");
-    assert!(
-        pipeline.stream(batch.schema_ref()).is_err(),
-        "one stream at a time"
-    );
+    assert!(pipeline.stream(batch.schema_ref()).is_err(), "one stream at a time");
     stream.finish();
-    let done: Vec<Done> = std::iter::from_fn(|| stream.pull())
-        .map(Result::unwrap)
-        .collect();
+    let done: Vec<Done> = std::iter::from_fn(|| stream.pull()).map(Result::unwrap).collect();
     assert_eq!(done.len() as u64, taken);
     drop(stream);
     assert!(pipeline.stream(batch.schema_ref()).is_ok());
@@ -480,10 +418,7 @@ fn a_pipeline_on_its_caller_needs_no_other_thread() {
     done.extend(std::iter::from_fn(|| stream.pull()).map(Result::unwrap));
     assert_eq!(done, oracle(pipeline.definition(), &batches));
     let report = stream.report();
-    assert!(
-        report.stages.iter().all(|stage| stage.host.cpu_ns > 0),
-        "{report:?}"
-    );
+    assert!(report.stages.iter().all(|stage| stage.host.cpu_ns > 0), "{report:?}");
 }
 
 /// Node that randomly answers twice or too late, or reports a failure.
@@ -520,9 +455,7 @@ impl NodeStage for UnreliableStage {
         let pieces = self.runner.run(pieces).map_err(NodeError::new);
         let pieces = pieces.map(|pieces| NodeResult { pieces, ..result() });
         match self.random.below(6) {
-            0 => self
-                .completions
-                .done(number, Err(NodeError::new("no memory"))),
+            0 => self.completions.done(number, Err(NodeError::new("no memory"))),
             1 => {
                 self.completions.done(number, pieces);
                 // The second answer is empty: it must not count.

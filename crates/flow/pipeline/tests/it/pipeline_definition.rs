@@ -75,27 +75,15 @@ fn a_definition_is_what_it_says() {
     let [decompress, errors, partition] = &definition.stages[..] else {
         panic!("three stages");
     };
-    assert_eq!(
-        decompress.placement(),
-        &"split:50".parse::<StagePlacement>().unwrap()
-    );
-    assert_eq!(
-        (decompress.name(), decompress.node()),
-        ("decompress", Some("dpu0"))
-    );
-    assert_eq!(
-        (errors.name(), errors.kind(), errors.node()),
-        ("errors", "match", Some("dpu0"))
-    );
+    assert_eq!(decompress.placement(), &"split:50".parse::<StagePlacement>().unwrap());
+    assert_eq!((decompress.name(), decompress.node()), ("decompress", Some("dpu0")));
+    assert_eq!((errors.name(), errors.kind(), errors.node()), ("errors", "match", Some("dpu0")));
     assert_eq!(partition.partitions(), Some(4));
     let route = |partition| -> Vec<&str> {
         let routes = definition.routes(Some(partition));
         routes.map(|(name, _)| name).collect()
     };
-    assert_eq!(
-        [0, 1, 2, 3, 4].map(route).concat(),
-        ["even", "odd", "even", "odd", "even"]
-    );
+    assert_eq!([0, 1, 2, 3, 4].map(route).concat(), ["even", "odd", "even", "odd", "even"]);
     let odd = definition.outputs["odd"].message_options();
     assert_eq!(odd.outer, Some("deflate:6".parse().unwrap()));
     let even = &definition.outputs["even"].to;
@@ -130,92 +118,42 @@ fn stages_travel_as_text() {
 fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
     let stage = |text: &str| format!("{HEAD}[[stages]]\n{text}\n{OUT}");
     let cases = [
-        (
-            format!("{HEAD}{OUT}pace = 1"),
-            ["p.toml:5:1", "no such key", "to"],
-        ),
+        (format!("{HEAD}{OUT}pace = 1"), ["p.toml:5:1", "no such key", "to"]),
         (
             format!("schema = \"flow-pipeline/2\"\n{OUT}"),
             ["p.toml:1:1", "not known", "flow-pipeline/1"],
         ),
-        (
-            format!("{HEAD}memory = \"1 KiB\"\n{OUT}"),
-            ["memory", "out of range", "1 MiB"],
-        ),
-        (
-            HEAD.to_owned(),
-            ["outputs", "there is none", "add [outputs.NAME]"],
-        ),
+        (format!("{HEAD}memory = \"1 KiB\"\n{OUT}"), ["memory", "out of range", "1 MiB"]),
+        (HEAD.to_owned(), ["outputs", "there is none", "add [outputs.NAME]"]),
         (
             format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", levels = 11 }}"),
             ["outputs.all.tree", "too many leaves", "from 1 to 10"],
         ),
         (
             format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\" }}\nformat = \"csv\""),
-            [
-                "outputs.all.format",
-                "a tree has files of its own kind",
-                "leave it out",
-            ],
+            ["outputs.all.format", "a tree has files of its own kind", "leave it out"],
         ),
         (
             format!(
                 "{HEAD}[outputs.all]\nto = \"s3://b/p\"\ntree = {{ id = \"a\", time = \"t\" }}"
             ),
-            [
-                "outputs.all.tree",
-                "no directory of this machine",
-                "service",
-            ],
+            ["outputs.all.tree", "no directory of this machine", "service"],
         ),
-        (
-            stage("filtre = \"x\""),
-            ["stages.0.filtre", "no such key", "did you mean \"filter\"?"],
-        ),
-        (
-            stage("name = \"a\""),
-            ["stages.0", "it does nothing", "filter"],
-        ),
-        (
-            stage("filter = \"x\"\nselect = \"y\""),
-            ["stages.0", "several", "filter, select"],
-        ),
-        (
-            stage("filter = \"x\"\nplacement = \"dpu9\""),
-            ["placement", "\"dpu9\"", "host"],
-        ),
-        (
-            stage("filter = \"x\"\nplacement = \"split:101\""),
-            ["placement", "101", "percentage"],
-        ),
-        (
-            stage("filter = \"x\"\nplacement = \"adaptive\""),
-            ["placement", "nothing", "node"],
-        ),
-        (
-            stage("filter = \"x\"\ndevice = \"cpu\""),
-            ["device", "no device does filter", "leave"],
-        ),
-        (
-            stage("match = { column = \"a\" }"),
-            ["match.patterns", "0 patterns", "pattern_file"],
-        ),
-        (
-            stage("match = { column = \"a\", patterns = [\"(\"] }"),
-            ["patterns", "compile", "("],
-        ),
+        (stage("filtre = \"x\""), ["stages.0.filtre", "no such key", "did you mean \"filter\"?"]),
+        (stage("name = \"a\""), ["stages.0", "it does nothing", "filter"]),
+        (stage("filter = \"x\"\nselect = \"y\""), ["stages.0", "several", "filter, select"]),
+        (stage("filter = \"x\"\nplacement = \"dpu9\""), ["placement", "\"dpu9\"", "host"]),
+        (stage("filter = \"x\"\nplacement = \"split:101\""), ["placement", "101", "percentage"]),
+        (stage("filter = \"x\"\nplacement = \"adaptive\""), ["placement", "nothing", "node"]),
+        (stage("filter = \"x\"\ndevice = \"cpu\""), ["device", "no device does filter", "leave"]),
+        (stage("match = { column = \"a\" }"), ["match.patterns", "0 patterns", "pattern_file"]),
+        (stage("match = { column = \"a\", patterns = [\"(\"] }"), ["patterns", "compile", "("]),
         (
             stage("match = { column = \"a\", pattern_file = \"no\" }"),
             ["pattern_file", "/flows/no", "readable"],
         ),
-        (
-            stage("partition = { key = \"a\", by = \"hash:1\" }"),
-            ["partition.by", "not 1", "2"],
-        ),
-        (
-            stage("decompress = { column = \"a\", codec = \"brotli\" }"),
-            ["codec", "brotli", "zstd"],
-        ),
+        (stage("partition = { key = \"a\", by = \"hash:1\" }"), ["partition.by", "not 1", "2"]),
+        (stage("decompress = { column = \"a\", codec = \"brotli\" }"), ["codec", "brotli", "zstd"]),
         (
             stage("compress = { column = \"a\", codec = \"zstd:99\" }"),
             ["compress.codec", "99", "levels"],
@@ -227,10 +165,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
             ),
             ["outputs", "partition 1 goes nowhere", "partitions"],
         ),
-        (
-            format!("{HEAD}{OUT}partitions = \"0\""),
-            ["outputs.all.partitions", "no stage", "leave"],
-        ),
+        (format!("{HEAD}{OUT}partitions = \"0\""), ["outputs.all.partitions", "no stage", "leave"]),
         (
             format!("{HEAD}[outputs.s]\nto = \"subscribers\"\ncodec = \"lz4\""),
             ["codec", "no files", "a subscriber asks for it"],
@@ -311,10 +246,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
             format!("{HEAD}{OUT}[outputs.b]\nto = \"out\""),
             ["outputs.b.to", "\"all\" writes there", "its own"],
         ),
-        (
-            format!("{HEAD}[outputs.s]\nto = \"ftp://x\""),
-            ["outputs.s.to", "ftp", "s3://"],
-        ),
+        (format!("{HEAD}[outputs.s]\nto = \"ftp://x\""), ["outputs.s.to", "ftp", "s3://"]),
         (
             format!("{HEAD}{OUT}[nodes.host]\naddress = \"in-process\""),
             ["nodes.host", "placement", "another"],
@@ -327,10 +259,7 @@ fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
             format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nslowdown = 2"),
             ["slowdown", "grpc", "leave"],
         ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\nwindow = 2"),
-            ["nodes.n", "no address", "resources"],
-        ),
+        (format!("{HEAD}{OUT}[nodes.n]\nwindow = 2"), ["nodes.n", "no address", "resources"]),
         (
             format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nresources = {{ bf2 = 1 }}"),
             ["nodes.n.resources", "Ray", "leave"],

@@ -25,9 +25,7 @@ pub(crate) fn table(data: &[u8]) {
     let mut file = tempfile::tempfile().expect("a file");
     (file.write_all(data).and_then(|()| file.rewind())).expect("room for it");
     let options = ReadOptions {
-        unpack: UnpackOptions {
-            message_bytes_max: 4 << 20,
-        },
+        unpack: UnpackOptions { message_bytes_max: 4 << 20 },
         ..ReadOptions::default()
     };
     let Ok(reader) = FileReader::open(file, &options, pool) else {
@@ -50,9 +48,7 @@ pub(crate) fn table(data: &[u8]) {
         let mut expected = vec![0; parts.tables.len()];
         for batch in &batches {
             let of_rows = partitions_of_rows(batch, &hash).expect("a key as before");
-            of_rows
-                .into_iter()
-                .for_each(|part| expected[usize::from(part)] += 1);
+            of_rows.into_iter().for_each(|part| expected[usize::from(part)] += 1);
         }
         let of_table = |table: &Vec<RecordBatch>| table.iter().map(RecordBatch::num_rows).sum();
         let found: Vec<usize> = parts.tables.iter().map(of_table).collect();
@@ -78,9 +74,7 @@ pub(crate) fn text(data: &[u8]) {
         let Some(whole) = apply(&table) else {
             return;
         };
-        let [first, last] = parts
-            .each_ref()
-            .map(|part| apply(part).expect("as all of it"));
+        let [first, last] = parts.each_ref().map(|part| apply(part).expect("as all of it"));
         assert_eq!(whole.num_rows(), first.num_rows() + last.num_rows());
         assert_eq!(whole.slice(0, first.num_rows()), first);
         assert_eq!(whole.slice(first.num_rows(), last.num_rows()), last);
@@ -125,13 +119,7 @@ pub(crate) fn text(data: &[u8]) {
 fn values() -> RecordBatch {
     let decimals = Decimal128Array::from(vec![Some(150), None, Some(-275), Some(0), Some(1000)]);
     let decimals = decimals.with_precision_and_scale(10, 2).expect("a type");
-    let times = vec![
-        Some(i64::MAX),
-        Some(0),
-        None,
-        Some(-1),
-        Some(1_641_168_003_000_000),
-    ];
+    let times = vec![Some(i64::MAX), Some(0), None, Some(-1), Some(1_641_168_003_000_000)];
     let words = vec![Some("ISLAND"), Some("a%b"), None, Some(""), Some("é\n")];
     let port: DictionaryArray<types::Int8Type> = ["a", "b", "a", "c", "b"].into_iter().collect();
     let floats = vec![Some(0.5), Some(-0.0), None, Some(f64::NAN), Some(1e300)];
@@ -146,39 +134,16 @@ fn values() -> RecordBatch {
                 Some(0),
             ])),
         ),
-        (
-            "u",
-            Arc::new(UInt8Array::from(vec![
-                Some(1),
-                Some(200),
-                Some(3),
-                None,
-                Some(0),
-            ])),
-        ),
+        ("u", Arc::new(UInt8Array::from(vec![Some(1), Some(200), Some(3), None, Some(0)]))),
         ("x", Arc::new(Float64Array::from(floats))),
         ("d", Arc::new(decimals)),
-        (
-            "day",
-            Arc::new(Date32Array::from(vec![18_993, i32::MIN, 0, 1, i32::MAX])),
-        ),
+        ("day", Arc::new(Date32Array::from(vec![18_993, i32::MIN, 0, 1, i32::MAX]))),
         ("at", Arc::new(TimestampMicrosecondArray::from(times))),
         ("s", Arc::new(StringArray::from(words.clone()))),
         ("v", Arc::new(StringViewArray::from(words))),
-        (
-            "ok",
-            Arc::new(BooleanArray::from(vec![
-                Some(true),
-                Some(false),
-                None,
-                Some(true),
-                None,
-            ])),
-        ),
+        ("ok", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None, Some(true), None]))),
         ("port", Arc::new(port)),
     ];
-    let nullable = columns
-        .into_iter()
-        .map(|(name, column)| (name, column, true));
+    let nullable = columns.into_iter().map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(nullable).expect("a table")
 }

@@ -76,10 +76,7 @@ impl Batch {
         let metadata = metadata.to_bytes();
         out.extend_from_slice(&(metadata.len() as u32).to_le_bytes());
         out.extend_from_slice(&metadata);
-        let options = PackOptions {
-            layout: Layout::Stream,
-            ..PackOptions::default()
-        };
+        let options = PackOptions { layout: Layout::Stream, ..PackOptions::default() };
         let mut packer = Packer::new(std::mem::take(out), self.data.schema(), options, pool())?;
         packer.write(&self.data)?;
         (*out, _) = packer.finish()?;
@@ -102,9 +99,7 @@ impl Batch {
         let metadata = BatchMetadata::parse(metadata);
         let metadata = metadata.ok().flatten().ok_or(RecordError::Metadata)?;
         let producer = metadata.producer.ok_or(RecordError::Metadata)?;
-        let options = UnpackOptions {
-            message_bytes_max: RECORD_BYTES_MAX,
-        };
+        let options = UnpackOptions { message_bytes_max: RECORD_BYTES_MAX };
         let mut batches = Unpacker::bytes(data.to_vec().into(), options, pool())?;
         let batch = batches.next().ok_or(RecordError::Metadata)??;
         if batches.next().is_some() {

@@ -73,10 +73,7 @@ impl BatchMetadata {
             _ => return Ok(None),
         }
         if bytes.len() > METADATA_BYTES_MAX {
-            let reason = format!(
-                "{} bytes, and {METADATA_BYTES_MAX} are the most",
-                bytes.len()
-            );
+            let reason = format!("{} bytes, and {METADATA_BYTES_MAX} are the most", bytes.len());
             return Err(MetadataError(reason));
         }
         let parsed: Self =
@@ -124,8 +121,5 @@ pub fn bounded_name(name: String) -> String {
         return name;
     }
     let digest = sha2::Sha256::digest(name.as_bytes());
-    digest[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -29,10 +29,7 @@ impl Opening {
     pub async fn read(messages: &mut Streaming<FlightData>) -> Result<Self, Status> {
         let first = messages.message().await?;
         let mut first = first.ok_or_else(|| Status::invalid_argument("an empty stream"))?;
-        Ok(Self {
-            descriptor: first.flight_descriptor.take(),
-            first,
-        })
+        Ok(Self { descriptor: first.flight_descriptor.take(), first })
     }
 
     /// Reads up to the schema.
@@ -71,10 +68,7 @@ impl FlightDecoder {
         packing: &Arc<Packing>,
     ) -> Result<Self, Status> {
         let unpacker = MessageUnpacker::new(header, options, packing.unpack.pool());
-        Ok(Self {
-            unpacker: unpacker.map_err(status_of)?,
-            packing: Arc::clone(packing),
-        })
+        Ok(Self { unpacker: unpacker.map_err(status_of)?, packing: Arc::clone(packing) })
     }
 
     /// Returns the time that packing has taken so far.
@@ -92,10 +86,7 @@ impl FlightDecoder {
     /// # Errors
     /// It is damaged.
     pub fn unpack(&mut self, message: FlightData) -> Result<Option<RecordBatch>, Status> {
-        let message = Message {
-            header: message.data_header,
-            body: message.data_body,
-        };
+        let message = Message { header: message.data_header, body: message.data_body };
         let (unpack, before) = (&self.packing.unpack, self.unpacker.time());
         let batch = tokio::task::block_in_place(|| unpack.work(|| self.unpacker.unpack(message)));
         let batch = batch.map_err(status_of)?;

@@ -128,18 +128,14 @@ impl Producers {
     /// Batches that are accepted and not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         let table = lock(&self.table);
-        (table.values())
-            .map(|producer| lock(&producer.state).in_flight.len())
-            .sum()
+        (table.values()).map(|producer| lock(&producer.state).in_flight.len()).sum()
     }
 }
 
 /// Forgets a sixteenth of those that have nothing on its way, beginning with those that sent nothing for longest.
 fn forget_some(table: &mut HashMap<Arc<str>, Arc<Producer>>) {
     let idle = table.values().filter(|one| Arc::strong_count(one) == 1);
-    let mut used: Vec<u64> = idle
-        .map(|one| one.last_used.load(Ordering::Relaxed))
-        .collect();
+    let mut used: Vec<u64> = idle.map(|one| one.last_used.load(Ordering::Relaxed)).collect();
     used.sort_unstable();
     if let Some(&limit) = used.get(used.len() / 16) {
         table.retain(|_, one| {
@@ -172,17 +168,8 @@ impl Producer {
         state.accepted = Some(sequence);
         state.attempts += 1;
         let attempt = state.attempts;
-        state.in_flight.push_back(InFlight {
-            sequence,
-            attempt,
-            is_safe: false,
-        });
-        Admission::New(Receipt {
-            producer: Arc::clone(self),
-            sequence,
-            attempt,
-            is_settled: false,
-        })
+        state.in_flight.push_back(InFlight { sequence, attempt, is_safe: false });
+        Admission::New(Receipt { producer: Arc::clone(self), sequence, attempt, is_settled: false })
     }
 
     /// A batch with this number was safe before the service started.
@@ -281,9 +268,7 @@ impl Drop for Receipt {
 impl Acknowledgements {
     fn add(&self, producer: &Arc<str>, acknowledged: u64) {
         let mut latest = lock(&self.latest);
-        latest
-            .acknowledged
-            .insert(Arc::clone(producer), acknowledged);
+        latest.acknowledged.insert(Arc::clone(producer), acknowledged);
         drop(latest);
         self.changed.notify_one();
     }

@@ -94,9 +94,7 @@ impl PutStream<'_> {
         let (options, packing) = (self.service.unpack_options(), &self.service.packing);
         let mut decoder = opening.decoder(messages, options, packing).await?;
         let definition = self.hosted.pipeline.definition();
-        self.hosted
-            .schemas
-            .take_input(definition, decoder.schema())?;
+        self.hosted.schemas.take_input(definition, decoder.schema())?;
         loop {
             let message = tokio::select! {
                 message = messages.message() => message?,
@@ -141,12 +139,7 @@ impl PutStream<'_> {
             Admission::Late => {}
             Admission::Duplicate => Counters::add(&counters.duplicates, 1),
             Admission::New(receipt) => {
-                let batch = Batch {
-                    producer: name,
-                    sequence,
-                    partition: None,
-                    data,
-                };
+                let batch = Batch { producer: name, sequence, partition: None, data };
                 self.hosted.input.push(batch, receipt).await?;
             }
         }
@@ -185,8 +178,7 @@ impl PutStream<'_> {
         let sent = lock(&self.sent);
         let is_safe = |sent: &Sent| sent.acknowledged.is_some_and(|number| number >= sent.last);
         let waits = |name: &Arc<str>| *name != self.own_name || self.hosted.delivers_by_itself();
-        sent.iter()
-            .all(|(name, sent)| is_safe(sent) || !waits(name))
+        sent.iter().all(|(name, sent)| is_safe(sent) || !waits(name))
     }
 
     /// Sends acknowledgements to the producer, until it has sent everything and knows that.
@@ -198,13 +190,8 @@ impl PutStream<'_> {
                     sent.acknowledged = Some(acknowledged);
                 }
                 let name = (producer != self.own_name).then(|| producer.to_string());
-                let metadata = AcknowledgementMetadata {
-                    producer: name,
-                    acknowledged,
-                };
-                let result = PutResult {
-                    app_metadata: metadata.to_bytes().into(),
-                };
+                let metadata = AcknowledgementMetadata { producer: name, acknowledged };
+                let result = PutResult { app_metadata: metadata.to_bytes().into() };
                 if results.send(Ok(result)).await.is_err() {
                     return Ok(());
                 }

@@ -91,9 +91,6 @@ impl Schemas {
 fn same(expected: &SchemaRef, found: &SchemaRef, of: &'static str) -> Result<(), ServiceError> {
     match expected.fields() == found.fields() {
         true => Ok(()),
-        false => Err(ServiceError::Schema {
-            of,
-            difference: schema_difference(expected, found),
-        }),
+        false => Err(ServiceError::Schema { of, difference: schema_difference(expected, found) }),
     }
 }

@@ -54,11 +54,7 @@ pub struct Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls.is_some() {
-            "grpc+tls"
-        } else {
-            "grpc"
-        };
+        let scheme = if self.tls.is_some() { "grpc+tls" } else { "grpc" };
         write!(f, "{scheme}://{}", self.authority)?;
         match self.path.is_empty() {
             true => Ok(()),
@@ -74,9 +70,7 @@ pub struct Token(Option<MetadataValue<Ascii>>);
 impl Interceptor for Token {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(token) = &self.0 {
-            request
-                .metadata_mut()
-                .insert("authorization", token.clone());
+            request.metadata_mut().insert("authorization", token.clone());
         }
         Ok(request)
     }
@@ -92,10 +86,7 @@ impl Target {
         tls_keys: Option<&Path>,
         password_file: Option<&Path>,
     ) -> Result<Self, ServiceError> {
-        let wrong = |reason: String| ServiceError::Address {
-            address: address.into(),
-            reason,
-        };
+        let wrong = |reason: String| ServiceError::Address { address: address.into(), reason };
         let tls = tls_keys.map(keys::client).transpose();
         let tls = tls.map_err(|error| wrong(error.to_string()))?;
         let password = password_file.map(Password::read_line).transpose();
@@ -112,10 +103,8 @@ impl Target {
         tls: Option<Arc<ClientConfig>>,
         password: Option<&[u8]>,
     ) -> Result<Self, ServiceError> {
-        let wrong = |reason: &str| ServiceError::Address {
-            address: address.into(),
-            reason: reason.into(),
-        };
+        let wrong =
+            |reason: &str| ServiceError::Address { address: address.into(), reason: reason.into() };
         let (scheme, rest) = address.split_once("://").unwrap_or_default();
         let tls = match (scheme, tls) {
             ("grpc", _) => None,
@@ -173,10 +162,7 @@ impl Target {
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true)
             .executor(cpu_time.clone());
-        let connector = Connector {
-            authority: self.authority.clone(),
-            tls: self.tls.clone(),
-        };
+        let connector = Connector { authority: self.authority.clone(), tls: self.tls.clone() };
         let channel = endpoint.connect_with_connector(connector).await;
         let channel = channel.map_err(|error| {
             let mut status = Status::unavailable(chain(&error));
@@ -184,9 +170,7 @@ impl Target {
             status
         })?;
         let client = FlightServiceClient::with_interceptor(channel, self.token.clone());
-        Ok(client
-            .max_decoding_message_size(usize::MAX)
-            .max_encoding_message_size(usize::MAX))
+        Ok(client.max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX))
     }
 }
 
@@ -257,9 +241,7 @@ async fn encrypted(
     tls: Arc<ClientConfig>,
 ) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let connector = TlsConnector::from(tls);
-    let host = authority
-        .rsplit_once(':')
-        .map_or(authority, |(host, _)| host);
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let names = [AGENT, host].map(|name| ServerName::try_from(name.to_owned()));
     let mut failed = io::Error::from(io::ErrorKind::InvalidInput);

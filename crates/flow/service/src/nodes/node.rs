@@ -146,12 +146,7 @@ impl Worker {
         for message in encoder.take_first() {
             self.send(message)?;
         }
-        while let Some(Waiting {
-            number,
-            pieces,
-            since,
-        }) = batches.blocking_recv()
-        {
+        while let Some(Waiting { number, pieces, since }) = batches.blocking_recv() {
             let (begin, cpu_ns) = (Instant::now(), thread_cpu_ns());
             let result = runner.run(pieces);
             self.slow_down(begin.elapsed());
@@ -191,10 +186,7 @@ impl Worker {
         let count = pieces.len();
         for (index, piece) in pieces.into_iter().enumerate() {
             let metadata = match index + 1 == count {
-                true => PieceMetadata {
-                    partition: piece.partition,
-                    ..took.clone()
-                },
+                true => PieceMetadata { partition: piece.partition, ..took.clone() },
                 false => PieceMetadata {
                     number: took.number,
                     partition: piece.partition,

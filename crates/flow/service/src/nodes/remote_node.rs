@@ -149,9 +149,7 @@ impl Session {
         let gone = |_| Status::unavailable("the connection is lost");
         let mut encoder = FlightEncoder::new(&self.schema, options, &self.packing)?;
         let mut first = encoder.take_first();
-        let command = StageCommand {
-            stage: self.stage.clone(),
-        };
+        let command = StageCommand { stage: self.stage.clone() };
         let command = serde_json::to_vec(&command);
         let command = command.map_err(|error| Status::internal(error.to_string()))?;
         if let Some(first) = first.first_mut() {
@@ -195,11 +193,7 @@ impl Session {
             messages.extend(encoder.rows(&piece.batch, metadata.to_bytes())?);
         }
         if count == 0 {
-            let metadata = PieceMetadata {
-                number,
-                last: true,
-                ..PieceMetadata::default()
-            };
+            let metadata = PieceMetadata { number, last: true, ..PieceMetadata::default() };
             messages.push(FlightData {
                 app_metadata: metadata.to_bytes().into(),
                 ..FlightData::default()

@@ -33,10 +33,7 @@ impl RemoteNodes {
             .thread_name("flow-nodes")
             .enable_all()
             .build();
-        Ok(Self {
-            packing: Arc::clone(packing),
-            runtime: runtime.map_err(ServiceError::Threads)?,
-        })
+        Ok(Self { packing: Arc::clone(packing), runtime: runtime.map_err(ServiceError::Threads)? })
     }
 
     /// The node at the address of its definition, with the password and the keys that it names.

@@ -78,10 +78,7 @@ async fn session(
     // The other side reads messages, and not what became of making them.
     let passing = pass(receiver, to_grpc);
     let receiving = async {
-        let mut results = client
-            .do_put(ReceiverStream::new(from_queue))
-            .await?
-            .into_inner();
+        let mut results = client.do_put(ReceiverStream::new(from_queue)).await?.into_inner();
         while let Some(result) = results.message().await? {
             output.link.is_connected.store(true, Ordering::Relaxed);
             *lock(&output.link.last_error) = None;

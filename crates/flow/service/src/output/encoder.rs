@@ -43,15 +43,8 @@ impl FlightEncoder {
     ) -> Result<Self, Status> {
         let packer = MessagePacker::new(schema, options, packing.repack.pool());
         let (packer, first) = packer.map_err(status_of)?;
-        let first = first
-            .into_iter()
-            .map(|message| flight_data(message, None))
-            .collect();
-        Ok(Self {
-            packer,
-            packing: Arc::clone(packing),
-            first,
-        })
+        let first = first.into_iter().map(|message| flight_data(message, None)).collect();
+        Ok(Self { packer, packing: Arc::clone(packing), first })
     }
 
     /// Returns the time that packing has taken so far.

@@ -111,10 +111,7 @@ async fn receive(
             let sequence = metadata.and_then(|metadata| metadata.sequence);
             let sequence = sequence.unwrap_or(position);
             position = sequence + 1;
-            let incoming = Incoming {
-                sequence,
-                data: batch,
-            };
+            let incoming = Incoming { sequence, data: batch };
             if push.send(incoming).await.is_err() {
                 return Ok(());
             }

@@ -91,10 +91,7 @@ fn failed(output: &Output, error: &dyn std::error::Error) {
     let reason = error.to_string();
     let before = lock(&output.link.last_error).replace(reason.clone());
     if before.as_ref() != Some(&reason) {
-        tracing::error!(
-            output = &*output.name,
-            "files cannot be written, batches wait: {reason}"
-        );
+        tracing::error!(output = &*output.name, "files cannot be written, batches wait: {reason}");
     }
 }
 
@@ -104,10 +101,7 @@ async fn gather(
     output: &Output,
     cursor: &mut u64,
 ) -> Result<Vec<Queued>, crate::queue::QueueError> {
-    let file_bytes = output
-        .definition
-        .file_bytes
-        .map_or(FILE_BYTES, |bytes| bytes.0);
+    let file_bytes = output.definition.file_bytes.map_or(FILE_BYTES, |bytes| bytes.0);
     let limit = file_bytes.min(output.queue.memory_limit_bytes() as u64);
     let mut gathered = Vec::new();
     let (mut bytes, mut begin, mut last) = (0, Instant::now(), Instant::now());
@@ -151,11 +145,7 @@ impl Writer {
     fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
         let (output, schema, packing) = match self {
             Self::Files(files) => return files.write(gathered),
-            Self::Tree {
-                output,
-                schema,
-                packing,
-            } => (output, schema, packing),
+            Self::Tree { output, schema, packing } => (output, schema, packing),
         };
         let mut tree = TreeOutput::new(&output.definition, schema, packing)?;
         for Queued { batch, .. } in gathered {

@@ -55,9 +55,7 @@ pub(crate) fn pass_on(
         };
         let batches = batches(passed);
         let sending = send(output, target, &schema, batches, packing);
-        runtime
-            .block_on(sending)
-            .map_err(|status| target.error(&status))
+        runtime.block_on(sending).map_err(|status| target.error(&status))
     })
 }
 

@@ -51,17 +51,9 @@ impl Subscribers {
         let id = state.next_id;
         state.next_id += 1;
         let dropped = Arc::new(Notify::new());
-        let cursor = Cursor {
-            position,
-            since: Instant::now(),
-            dropped: Arc::clone(&dropped),
-        };
+        let cursor = Cursor { position, since: Instant::now(), dropped: Arc::clone(&dropped) };
         state.cursors.insert(id, cursor);
-        Subscription {
-            subscribers: self,
-            id,
-            dropped,
-        }
+        Subscription { subscribers: self, id, dropped }
     }
 
     /// Returns the number of subscribers that are connected now.

@@ -75,9 +75,7 @@ impl TracksTicket {
                          \"TIME\", \"to\": \"TIME\"}}}}"
                     ))
                 };
-                serde_json::from_value(object.into())
-                    .map(Some)
-                    .map_err(wrong)
+                serde_json::from_value(object.into()).map(Some).map_err(wrong)
             }
             _ => Ok(None),
         }
@@ -104,10 +102,7 @@ struct Roles {
 fn open(service: &Service, output: &Output) -> Result<TreeReader, Status> {
     let definition = &output.definition;
     let (Some(_), Destination::Directory(directory)) = (&definition.tree, &definition.to) else {
-        return Err(Status::not_found(format!(
-            "output {:?} is no tree",
-            output.name
-        )));
+        return Err(Status::not_found(format!("output {:?} is no tree", output.name)));
     };
     if TreeWriter::options(directory).map_err(status_of)?.is_none() {
         return Err(Status::failed_precondition(NOT_MADE));
@@ -126,10 +121,7 @@ pub(crate) async fn describe(
     caught_up(service, output).await?;
     let tree = tokio::task::block_in_place(|| open(service, output))?;
     let (id, time) = TrackSource::roles(&tree);
-    let roles = Roles {
-        id: id.into(),
-        time: time.into(),
-    };
+    let roles = Roles { id: id.into(), time: time.into() };
     let roles = serde_json::to_vec(&roles).unwrap_or_default();
     Ok((Arc::clone(tree.schema()), roles))
 }
@@ -176,9 +168,7 @@ async fn answer(
         let rows = tree.query(&query, threads).map_err(of_next)?;
         Ok::<_, Status>((Arc::clone(tree.schema()), rows))
     });
-    let (schema, rows) = found
-        .await
-        .map_err(|error| Status::internal(error.to_string()))??;
+    let (schema, rows) = found.await.map_err(|error| Status::internal(error.to_string()))??;
     let mut encoder = FlightEncoder::new(&schema, options, &service.packing)?;
     for message in encoder.take_first() {
         send_one(data, message).await?;
@@ -261,10 +251,8 @@ async fn settled(
             // The next nodes have all that is here of these objects.
             return Ok((root.without_rows(), still));
         }
-        let missing: BTreeSet<usize> = missing
-            .into_iter()
-            .map(|child| output.next_of(child as usize))
-            .collect();
+        let missing: BTreeSet<usize> =
+            missing.into_iter().map(|child| output.next_of(child as usize)).collect();
         let missing = missing.iter().filter_map(|index| output.next.get(*index));
         let reason = lock(&output.link.last_error).clone();
         if reason.is_some() || Instant::now() >= deadline {
@@ -285,10 +273,7 @@ fn on_their_way<'t>(to: impl IntoIterator<Item = &'t Target>, reason: Option<Str
 fn later(reason: Option<String>) -> String {
     match reason {
         Some(reason) => format!("{reason}; once it takes them, ask again"),
-        None => format!(
-            "and not there after {} s; ask again later",
-            PASSING.as_secs()
-        ),
+        None => format!("and not there after {} s; ask again later", PASSING.as_secs()),
     }
 }
 
@@ -390,9 +375,7 @@ impl RemoteTree {
         gathered: &Gathered,
     ) -> Result<Vec<RecordBatch>, Status> {
         let mut client = connect(&self.target).await?;
-        let ticket = Ticket {
-            ticket: ticket(&self.target, query).into(),
-        };
+        let ticket = Ticket { ticket: ticket(&self.target, query).into() };
         let mut messages = client.do_get(ticket).await?.into_inner();
         let mut decoder: Option<FlightDecoder> = None;
         let mut found = Vec::new();
@@ -441,9 +424,6 @@ async fn connect(target: &Target) -> Result<Client, Status> {
 }
 
 fn ticket(target: &Target, query: &TrackQuery) -> Vec<u8> {
-    let ticket = TracksTicket {
-        output: target.path.clone(),
-        tracks: query.clone(),
-    };
+    let ticket = TracksTicket { output: target.path.clone(), tracks: query.clone() };
     ticket.to_bytes()
 }

@@ -34,10 +34,9 @@ impl Written {
             Destination::Directory(directory) if output.tree.is_none() => {
                 Self::read(directory, pool)
             }
-            _ => Self {
-                files: since.map_or(0, |since| since.as_millis() as u64),
-                ..Self::default()
-            },
+            _ => {
+                Self { files: since.map_or(0, |since| since.as_millis() as u64), ..Self::default() }
+            }
         }
     }
 

@@ -67,10 +67,7 @@ impl SpillSpace {
     /// An empty space of at most `limit_bytes` bytes.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
-        Self {
-            used_bytes: AtomicU64::new(0),
-            limit_bytes,
-        }
+        Self { used_bytes: AtomicU64::new(0), limit_bytes }
     }
 
     /// Bytes in use.
@@ -134,10 +131,7 @@ pub enum SpillError {
 impl SpillError {
     fn io(path: &Path) -> impl Fn(io::Error) -> Self {
         let path: PathBuf = path.into();
-        move |error| Self::Io {
-            path: path.clone(),
-            error,
-        }
+        move |error| Self::Io { path: path.clone(), error }
     }
 }
 
@@ -205,22 +199,14 @@ struct Noted {
 impl Noted {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let frame = parse_stream::<SpillFrame>(NOTE_IDENTITY, bytes, NOTE_BYTES);
-        let StreamFrame::Whole {
-            kind: SpillFrame::Note,
-            payload,
-            ..
-        } = frame
-        else {
+        let StreamFrame::Whole { kind: SpillFrame::Note, payload, .. } = frame else {
             return None;
         };
         let number = |index: usize| {
             let bytes = payload.get(8 * index..)?.first_chunk()?;
             Some(u64::from_le_bytes(*bytes))
         };
-        Some(Self {
-            records: (number(0)?, number(1)?),
-            segments: (number(2)?, number(3)?),
-        })
+        Some(Self { records: (number(0)?, number(1)?), segments: (number(2)?, number(3)?) })
     }
 }
 
@@ -306,15 +292,10 @@ impl Spill {
                 is_needed || fs::remove_file(path).is_err()
             });
             for number in noted.segments.0..noted.segments.1 {
-                existing
-                    .entry(number)
-                    .or_insert_with(|| spill.segment_path(number));
+                existing.entry(number).or_insert_with(|| spill.segment_path(number));
             }
         } else {
-            reading.damage = Some(format!(
-                "{} is missing or damaged",
-                spill.note_path().display()
-            ));
+            reading.damage = Some(format!("{} is missing or damaged", spill.note_path().display()));
         }
         for (number, path) in existing {
             spill.next_segment = spill.next_segment.max(number + 1);
@@ -323,25 +304,12 @@ impl Spill {
         if let Some(noted) = noted {
             reading.expect(noted.records.1.max(reading.next.unwrap_or(0)));
         }
-        let Reading {
-            mut places,
-            next,
-            lost,
-            damage,
-            ..
-        } = reading;
-        spill.next_record = next
-            .unwrap_or(0)
-            .max(noted.map_or(0, |noted| noted.records.1));
-        spill.released = places
-            .first()
-            .map_or(spill.next_record, |first| first.number);
+        let Reading { mut places, next, lost, damage, .. } = reading;
+        spill.next_record = next.unwrap_or(0).max(noted.map_or(0, |noted| noted.records.1));
+        spill.released = places.first().map_or(spill.next_record, |first| first.number);
         if let Some(what) = damage {
             if !spill.options.accepts_loss {
-                return Err(SpillError::Lost {
-                    what,
-                    batches: lost,
-                });
+                return Err(SpillError::Lost { what, batches: lost });
             }
             tracing::warn!("{what}: {} lost", batches_text(lost));
             places = spill.write_again(places)?;
@@ -382,16 +350,10 @@ impl Spill {
         path: PathBuf,
         reading: &mut Reading,
     ) -> Result<(), SpillError> {
-        let failed = |error| SpillError::Io {
-            path: path.clone(),
-            error,
-        };
+        let failed = |error| SpillError::Io { path: path.clone(), error };
         let file = match OpenOptions::new().read(true).write(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                reading.suspect(
-                    Likelihood::Missing,
-                    format!("{} is missing", path.display()),
-                );
+                reading.suspect(Likelihood::Missing, format!("{} is missing", path.display()));
                 return Ok(());
             }
             file => Arc::new(file.map_err(failed)?),
@@ -408,10 +370,7 @@ impl Spill {
                     break;
                 }
             };
-            let record = frame
-                .payload
-                .first_chunk()
-                .map(|bytes| u64::from_le_bytes(*bytes));
+            let record = frame.payload.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
             let record = match frame.kind {
                 SpillFrame::Record => {
                     record.filter(|record| reading.next.is_none_or(|next| *record >= next))
@@ -439,10 +398,7 @@ impl Spill {
             true => (Likelihood::Whole, "ends early,"),
             false => (Likelihood::Unreadable, "is damaged"),
         };
-        reading.suspect(
-            likelihood,
-            format!("{} {what} at byte {len}", path.display()),
-        );
+        reading.suspect(likelihood, format!("{} {what} at byte {len}", path.display()));
         // What a limit that was lowered since does not allow is there all the same.
         (self.options.space.used_bytes).fetch_add(len, Ordering::Relaxed);
         self.segments.push_back(Segment {
@@ -503,9 +459,7 @@ impl Spill {
             return Err(SpillError::Full(0));
         };
         if record.len() > RECORD_BYTES_MAX {
-            return Err(SpillError::io(&segment.path)(
-                io::ErrorKind::FileTooLarge.into(),
-            ));
+            return Err(SpillError::io(&segment.path)(io::ErrorKind::FileTooLarge.into()));
         }
         let mut payload = Vec::with_capacity(8 + record.len());
         payload.extend_from_slice(&self.next_record.to_le_bytes());
@@ -539,10 +493,7 @@ impl Spill {
 
     /// Notes which records and segments have to be there. It is too short to be written in part.
     fn write_note(&mut self) -> Result<(), SpillError> {
-        let first = self
-            .segments
-            .front()
-            .map_or(self.next_segment, |first| first.number);
+        let first = self.segments.front().map_or(self.next_segment, |first| first.number);
         let numbers = [self.released, self.next_record, first, self.next_segment];
         let payload: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
         let mut frame = Vec::new();
@@ -550,12 +501,7 @@ impl Spill {
         let path = self.note_path();
         let open = || {
             let mut options = OpenOptions::new();
-            options
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)
+            options.write(true).create(true).truncate(false).mode(0o600).open(&path)
         };
         let note = match self.note.take() {
             Some(note) => Ok(note),
@@ -610,19 +556,12 @@ impl Spill {
     /// Removes segments whose records are all released.
     fn remove_released(&mut self) {
         let is_released = |segment: &Segment| segment.end_record <= self.released;
-        let count = self
-            .segments
-            .iter()
-            .take_while(|one| is_released(one))
-            .count();
+        let count = self.segments.iter().take_while(|one| is_released(one)).count();
         let released: Vec<Segment> = self.segments.drain(..count).collect();
         if let Err(error) = self.write_note() {
             // A start reads the records again: they are duplicates.
             tracing::warn!("{error}");
-            released
-                .into_iter()
-                .rev()
-                .for_each(|one| self.segments.push_front(one));
+            released.into_iter().rev().for_each(|one| self.segments.push_front(one));
             return;
         }
         for segment in released {
@@ -647,11 +586,9 @@ impl SpillLocation {
         let mut frame = vec![0; self.len];
         self.file.read_exact_at(&mut frame, self.offset)?;
         match parse_stream::<SpillFrame>(self.identity, &frame, self.len) {
-            StreamFrame::Whole {
-                kind: SpillFrame::Record,
-                payload,
-                ..
-            } if payload.len() >= 8 => Ok(payload[8..].to_vec()),
+            StreamFrame::Whole { kind: SpillFrame::Record, payload, .. } if payload.len() >= 8 => {
+                Ok(payload[8..].to_vec())
+            }
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!("a spilled batch at byte {} is damaged", self.offset),

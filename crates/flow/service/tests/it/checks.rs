@@ -47,10 +47,7 @@ pub(crate) fn service(data: &[u8]) {
 fn words(text: &str) {
     if let Ok(target) = Target::new(text, None, None) {
         let again = Target::new(&target.to_string(), None, None);
-        assert_eq!(
-            again.ok().map(|again| again.to_string()),
-            Some(target.to_string())
-        );
+        assert_eq!(again.ok().map(|again| again.to_string()), Some(target.to_string()));
     }
     if let Ok(codec) = text.parse::<Codec>() {
         assert_eq!(codec.to_string().parse::<Codec>().ok(), Some(codec));

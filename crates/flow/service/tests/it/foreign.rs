@@ -44,10 +44,7 @@ impl Served {
         };
         let work = Work::Pipeline(Box::new(definition));
         let server = Server::bind(work, Limits::default(), settings).unwrap();
-        let (service, uri) = (
-            Arc::clone(server.service()),
-            format!("http://{}", server.address()),
-        );
+        let (service, uri) = (Arc::clone(server.service()), format!("http://{}", server.address()));
         std::thread::spawn(move || server.run().unwrap());
         Self { service, uri }
     }
@@ -88,20 +85,14 @@ fn written() -> impl futures_util::Stream<Item = Result<arrow_flight::FlightData
 
 fn ids(batches: &[RecordBatch]) -> Vec<i64> {
     let columns = batches.iter().map(|batch| batch.column(0));
-    columns
-        .flat_map(|column| column.as_primitive::<Int64Type>().values().to_vec())
-        .collect()
+    columns.flat_map(|column| column.as_primitive::<Int64Type>().values().to_vec()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arrows_own_client_puts_gets_and_exchanges() {
     let served = Served::start();
     let wanted: Vec<i64> = (0..2000).step_by(2).collect();
-    for headers in [
-        &[][..],
-        &[("overside-codec", "lz4")],
-        &[("overside-codec", "zstd")],
-    ] {
+    for headers in [&[][..], &[("overside-codec", "lz4")], &[("overside-codec", "zstd")]] {
         let mut client = served.client(headers).await;
         let put = client.do_put(written()).await.unwrap();
         put.try_collect::<Vec<_>>().await.unwrap();
@@ -113,13 +104,7 @@ async fn arrows_own_client_puts_gets_and_exchanges() {
         assert_eq!(ids(&back), wanted, "{headers:?}");
     }
     let mut client = served.client(&[]).await;
-    let flights: Vec<_> = client
-        .list_flights("")
-        .await
-        .unwrap()
-        .try_collect()
-        .await
-        .unwrap();
+    let flights: Vec<_> = client.list_flights("").await.unwrap().try_collect().await.unwrap();
     assert_eq!(flights.len(), 2);
     let schema = client.get_schema(descriptor()).await.unwrap();
     assert_eq!(schema.fields(), batch(0).schema().fields());

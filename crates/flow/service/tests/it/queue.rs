@@ -63,10 +63,7 @@ fn a_full_queue_waits_until_something_is_released() {
         queue.release(2);
         assert_eq!((queue.status().backlog_batches, queue.first()), (1, 1));
         queue.close();
-        assert!(matches!(
-            queue.push(batch(3), receipt()).await,
-            Err(QueueError::Closed)
-        ));
+        assert!(matches!(queue.push(batch(3), receipt()).await, Err(QueueError::Closed)));
         assert_eq!(queue.next(1).await.unwrap().unwrap().batch.sequence, 1);
         assert!(queue.next(2).await.unwrap().is_none());
     });
@@ -80,26 +77,17 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
         let spill = options(directory.path(), 1 << 30);
         let (queue, ..) = Queue::open(40 << 10, Some(spill)).unwrap();
         for sequence in 0..4 {
-            queue
-                .push(batch(sequence), Counted(Arc::clone(&safe)))
-                .await
-                .unwrap();
+            queue.push(batch(sequence), Counted(Arc::clone(&safe))).await.unwrap();
         }
         assert_eq!(safe.load(Ordering::Relaxed), 0);
         assert_eq!((queue.saved_until(0..u64::MAX), queue.end()), (None, 4));
         for sequence in 4..20 {
-            queue
-                .push(batch(sequence), Counted(Arc::clone(&safe)))
-                .await
-                .unwrap();
+            queue.push(batch(sequence), Counted(Arc::clone(&safe))).await.unwrap();
         }
         // Also those that came first: a start finds all or none of them.
         assert_eq!(safe.load(Ordering::Relaxed), 20);
         assert_eq!(queue.unsafe_batches(), 0);
-        assert_eq!(
-            (queue.saved_until(0..u64::MAX), queue.end()),
-            (Some(20), 20)
-        );
+        assert_eq!((queue.saved_until(0..u64::MAX), queue.end()), (Some(20), 20));
         assert_eq!(queue.saved_until(0..7), Some(7));
         for position in 0..5 {
             let queued = queue.next(position).await.unwrap().unwrap();
@@ -107,10 +95,7 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
             queue.release(position);
         }
         // What is released is delivered.
-        assert_eq!(
-            (queue.saved_until(0..5), queue.saved_until(0..6)),
-            (None, Some(6))
-        );
+        assert_eq!((queue.saved_until(0..5), queue.saved_until(0..6)), (None, Some(6)));
         let queued = queue.next(17).await.unwrap().unwrap();
         assert_eq!(*queued.batch, batch(17));
     });
@@ -125,14 +110,8 @@ fn what_does_not_fit_is_on_disk_without_gaps() {
             queue.release(position);
         }
         // In memory again.
-        queue
-            .push(batch(20), Counted(Arc::clone(&safe)))
-            .await
-            .unwrap();
-        assert_eq!(
-            (queue.status().spilled_bytes, queue.unsafe_batches()),
-            (0, 1)
-        );
+        queue.push(batch(20), Counted(Arc::clone(&safe))).await.unwrap();
+        assert_eq!((queue.status().spilled_bytes, queue.unsafe_batches()), (0, 1));
     });
 }
 
@@ -147,10 +126,7 @@ fn without_room_on_disk_it_waits_too() {
             let (queue, safe) = (Arc::clone(&queue), Arc::clone(&safe));
             tokio::spawn(async move {
                 for sequence in 0..50 {
-                    queue
-                        .push(batch(sequence), Counted(Arc::clone(&safe)))
-                        .await
-                        .unwrap();
+                    queue.push(batch(sequence), Counted(Arc::clone(&safe))).await.unwrap();
                 }
             })
         };
@@ -158,10 +134,7 @@ fn without_room_on_disk_it_waits_too() {
             let queued = queue.next(position).await.unwrap().unwrap();
             assert_eq!(*queued.batch, batch(position));
             let peak = queue.status();
-            assert!(
-                peak.memory_bytes <= 30 << 10 && peak.spilled_bytes <= 64 << 10,
-                "{peak:?}"
-            );
+            assert!(peak.memory_bytes <= 30 << 10 && peak.spilled_bytes <= 64 << 10, "{peak:?}");
             queue.release(position);
         }
         pushing.await.unwrap();

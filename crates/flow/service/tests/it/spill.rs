@@ -33,10 +33,7 @@ fn record(number: usize) -> Vec<u8> {
 fn segments(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "spill")
-    });
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "spill"));
     paths.sort();
     paths
 }
@@ -73,11 +70,7 @@ fn a_record_that_was_not_finished_is_none() {
     let segment = &segments(directory.path())[0];
     let whole = fs::read(segment).unwrap();
     // Killed within the next record, or as the file system left it.
-    for rest in [
-        &whole[whole.len() - 50..whole.len() - 9],
-        &whole[57..90],
-        &[0; 5000],
-    ] {
+    for rest in [&whole[whole.len() - 50..whole.len() - 9], &whole[57..90], &[0; 5000]] {
         fs::write(segment, [&whole, rest].concat()).unwrap();
         let (_, found) = open(directory.path());
         assert_eq!(read(&found), [record(0), record(1), record(2)]);
@@ -142,9 +135,7 @@ const DAMAGES: [Damage; 9] = [
     ("removed", |path| fs::remove_file(path).unwrap()),
     ("emptied", |path| cut(path, |_| 0)),
     ("cut in a record", |path| cut(path, |len| len - 5)),
-    ("cut behind a record", |path| {
-        cut(path, |len| len.saturating_sub(100))
-    }),
+    ("cut behind a record", |path| cut(path, |len| len.saturating_sub(100))),
     ("zeroed at its end", |path| {
         let len = path.metadata().unwrap().len();
         write_at(path, len - 30, &[0; 30]);
@@ -173,10 +164,7 @@ fn damage_is_named_and_can_be_accepted() {
         for index in 0..4 {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path();
-            let small = |accepts_loss| SpillOptions {
-                accepts_loss,
-                ..options(path, 3200)
-            };
+            let small = |accepts_loss| SpillOptions { accepts_loss, ..options(path, 3200) };
             let (mut spill, _) = Spill::open(small(false)).unwrap();
             let places: Vec<_> = (0..18).map(|n| spill.append(&long(n)).unwrap()).collect();
             spill.release(&places[1]);
@@ -193,10 +181,7 @@ fn damage_is_named_and_can_be_accepted() {
             damage(&file);
             let what = format!("{kind}, file {index}");
             let refused = Spill::open(small(false)).map(drop).unwrap_err().to_string();
-            assert!(
-                refused.starts_with(&file.display().to_string()),
-                "{what}: {refused}"
-            );
+            assert!(refused.starts_with(&file.display().to_string()), "{what}: {refused}");
             assert!(refused.contains("--accept-loss"), "{what}: {refused}");
             let (mut spill, found) = Spill::open(small(true)).unwrap();
             let left = read(&found.places);
@@ -206,29 +191,15 @@ fn damage_is_named_and_can_be_accepted() {
                 true => assert!(left.ends_with(&wanted), "{what}"),
                 false => assert!((1..=4).contains(&lost), "{what}: {lost}"),
             }
-            assert!(
-                is_note || found.lost == lost as u64,
-                "{what}: {} {lost}",
-                found.lost
-            );
-            assert!(
-                is_note || left.iter().all(|one| wanted.contains(one)),
-                "{what}"
-            );
+            assert!(is_note || found.lost == lost as u64, "{what}: {} {lost}", found.lost);
+            assert!(is_note || left.iter().all(|one| wanted.contains(one)), "{what}");
             let more = spill.append(&long(99)).unwrap();
             drop(spill);
             // From then on all is well.
             let (mut spill, found) = Spill::open(small(false)).unwrap();
-            assert_eq!(
-                (found.places.len(), found.lost),
-                (left.len() + 1, 0),
-                "{what}"
-            );
+            assert_eq!((found.places.len(), found.lost), (left.len() + 1, 0), "{what}");
             assert_eq!(read(&found.places)[..left.len()], left, "{what}");
-            assert_eq!(
-                found.places[left.len()].read().unwrap(),
-                more.read().unwrap()
-            );
+            assert_eq!(found.places[left.len()].read().unwrap(), more.read().unwrap());
             spill.release(&found.places[left.len()]);
             assert!(segments(path).is_empty(), "{what}");
         }

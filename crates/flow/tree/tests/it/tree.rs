@@ -39,11 +39,8 @@ fn batch(random: &mut Random, objects: u64, begin: i64, rows: usize) -> RecordBa
     let times = (0..rows).map(|row| begin + row as i64 + random.below(50) as i64);
     let times: TimestampMillisecondArray = times.collect::<Vec<_>>().into();
     let row: Int64Array = (begin * 1000..).take(rows).collect();
-    let columns: [(&str, ArrayRef); 3] = [
-        ("id", Arc::new(ids)),
-        ("time", Arc::new(times)),
-        ("row", Arc::new(row)),
-    ];
+    let columns: [(&str, ArrayRef); 3] =
+        [("id", Arc::new(ids)), ("time", Arc::new(times)), ("row", Arc::new(row))];
     let columns = columns.map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(columns).expect("a batch")
 }
@@ -66,10 +63,7 @@ fn tracks(batches: &[RecordBatch]) -> Tracks {
 }
 
 fn all() -> TrackQuery {
-    TrackQuery {
-        bytes_max: 1 << 30,
-        ..TrackQuery::default()
-    }
+    TrackQuery { bytes_max: 1 << 30, ..TrackQuery::default() }
 }
 
 /// Formats a time in milliseconds as `date` does, without a time zone.
@@ -84,13 +78,7 @@ fn written(time: i64) -> String {
 }
 
 fn options(key: TreeKey, bits: u32, levels: u32, capacity_bytes: u64) -> TreeOptions {
-    TreeOptions {
-        key,
-        bits,
-        levels,
-        capacity_bytes,
-        ..TreeOptions::new("id", "time")
-    }
+    TreeOptions { key, bits, levels, capacity_bytes, ..TreeOptions::new("id", "time") }
 }
 
 fn schema() -> SchemaRef {
@@ -196,24 +184,16 @@ fn a_leaf_has_whole_tracks_by_object_and_time() {
     }
     tree.compact().expect("compacted");
     let written = tree.written();
-    assert!(
-        written.splits > 4 && written.written_bytes > written.bytes,
-        "{written:?}"
-    );
+    assert!(written.splits > 4 && written.written_bytes > written.bytes, "{written:?}");
     drop(tree);
-    let levels = TreeReader::open(directory.path(), &pool())
-        .expect("a tree")
-        .levels();
+    let levels = TreeReader::open(directory.path(), &pool()).expect("a tree").levels();
     // 16 leaves, and one for rows without an id.
     assert_eq!((levels[2].nodes, levels[2].rows), (17, 6000));
     assert_eq!(levels[2].files, 17);
     let mut leaves_of: BTreeMap<Option<i64>, u32> = BTreeMap::new();
     for entry in directory.path().read_dir().expect("a directory") {
         let path = entry.expect("a file").path();
-        if path
-            .extension()
-            .is_none_or(|extension| extension != "parquet")
-        {
+        if path.extension().is_none_or(|extension| extension != "parquet") {
             continue;
         }
         let file = File::open(&path).expect("a file");
@@ -256,9 +236,7 @@ fn numbered_batches_are_absorbed_once_also_by_another_process() {
     // The root splits, and would commit, meanwhile.
     let options = options(TreeKey::Hash, 1, 1, 4000);
     let mut random = Random::new(9);
-    let batches: Vec<_> = (0..12)
-        .map(|n| batch(&mut random, 9, 100 * n, 50))
-        .collect();
+    let batches: Vec<_> = (0..12).map(|n| batch(&mut random, 9, 100 * n, 50)).collect();
     let absorb = |tree: &mut TreeWriter, numbers: std::ops::Range<usize>| {
         for number in numbers {
             let producer = ["sensor", "other"][number % 2];
@@ -292,26 +270,19 @@ fn an_atomic_writer_commits_all_or_leaves_nothing() {
     drop(tree);
     let names = || -> Vec<_> {
         let entries = directory.path().read_dir().expect("a directory");
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.expect("a file").file_name())
-            .collect();
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("a file").file_name()).collect();
         names.sort();
         names
     };
     let before = names();
-    let more: Vec<_> = (1..20)
-        .map(|n| batch(&mut random, 9, 100 * n, 50))
-        .collect();
+    let more: Vec<_> = (1..20).map(|n| batch(&mut random, 9, 100 * n, 50)).collect();
     for commits in [false, true] {
         let mut tree = open(directory.path(), &options).expect("a tree").atomic();
         for batch in &more {
             tree.absorb(batch).expect("absorbed");
         }
         assert!(tree.written().splits > 1);
-        assert_eq!(
-            tracks(&found(directory.path(), &all())),
-            tracks(std::slice::from_ref(&first))
-        );
+        assert_eq!(tracks(&found(directory.path(), &all())), tracks(std::slice::from_ref(&first)));
         if commits {
             tree.commit().expect("on the disk");
         }
@@ -336,9 +307,7 @@ fn small_commits_do_not_make_ever_more_files() {
         absorbed.push(batch);
     }
     drop(tree);
-    let levels = TreeReader::open(directory.path(), &pool())
-        .expect("a tree")
-        .levels();
+    let levels = TreeReader::open(directory.path(), &pool()).expect("a tree").levels();
     assert!(levels.iter().all(|level| level.files <= 64), "{levels:?}");
     assert!(levels[1].rows > 0, "{levels:?}");
     assert_eq!(tracks(&found(directory.path(), &all())), tracks(&absorbed));
@@ -349,9 +318,7 @@ fn several_trees_are_read_as_one() {
     let directory = tempdir().expect("a directory");
     let mut random = Random::new(12);
     let mut absorbed = Vec::new();
-    let places: Vec<_> = (0..3)
-        .map(|n| directory.path().join(n.to_string()))
-        .collect();
+    let places: Vec<_> = (0..3).map(|n| directory.path().join(n.to_string())).collect();
     for (number, place) in places.iter().enumerate() {
         // The way a tree is split does not matter.
         let options = options(TreeKey::Hash, 1 + number as u32, 1, 2000);
@@ -368,26 +335,17 @@ fn several_trees_are_read_as_one() {
     let rows = trees.query(&all(), 2).expect("rows");
     assert_eq!((rows.len(), tracks(&rows)), (1, tracks(&absorbed)));
     assert_sorted(&rows);
-    let query = TrackQuery {
-        ids: vec!["3".into()],
-        ..all()
-    };
+    let query = TrackQuery { ids: vec!["3".into()], ..all() };
     let mut wanted = tracks(&absorbed);
     wanted.retain(|id, _| *id == Some(3));
     assert_eq!(tracks(&trees.query(&query, 1).expect("rows")), wanted);
-    let query = TrackQuery {
-        bytes_max: 8000,
-        ..all()
-    };
+    let query = TrackQuery { bytes_max: 8000, ..all() };
     let error = trees.query(&query, 1).expect_err("more in all").to_string();
     assert!(error.contains("fewer ids"), "{error}");
     let other = directory.path().join("other");
     let options = TreeOptions::new("row", "time");
     drop(open(&other, &options).expect("a tree"));
-    let error = union(&[places[0].clone(), other])
-        .err()
-        .expect("refused")
-        .to_string();
+    let error = union(&[places[0].clone(), other]).err().expect("refused").to_string();
     assert!(error.contains("another id or time"), "{error}");
 }
 
@@ -399,21 +357,15 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
         let mut random = Random::new(11);
         let root = directory.path().join("root");
         let upper = options(key, 1, 1, 3000);
-        let lower = TreeOptions {
-            above: 1,
-            ..options(key, 1, 2, 2000)
-        };
+        let lower = TreeOptions { above: 1, ..options(key, 1, 2, 2000) };
         let next = [0, 1].map(|n| directory.path().join(format!("next-{n}")));
         let mut below = [0, 1].map(|n| open(&next[n], &lower).expect("a tree"));
         let mut absorbed = Vec::new();
         let (mut passed, mut failures) = (Vec::new(), 0);
         for round in 0..40 {
             let batch = batch(&mut random, 64, 100 * round, 40);
-            let mut tree = open(&root, &upper)
-                .and_then(TreeWriter::passing)
-                .expect("a tree");
-            tree.absorb_numbered("sensor", round as u64, &batch)
-                .expect("absorbed");
+            let mut tree = open(&root, &upper).and_then(TreeWriter::passing).expect("a tree");
+            tree.absorb_numbered("sensor", round as u64, &batch).expect("absorbed");
             tree.commit().expect("on the disk");
             absorbed.push(batch);
             if !tree.has_to_pass() {
@@ -421,11 +373,7 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
             }
             // Sometimes one of the other trees is lost after it has taken some parts.
             let lost = random.below(2) as usize;
-            let mut left = if random.chance(0.5) {
-                random.below(3)
-            } else {
-                u64::MAX
-            };
+            let mut left = if random.chance(0.5) { random.below(3) } else { u64::MAX };
             let result = tree.pass(&mut |part| {
                 let child = part.child % 2;
                 if child == lost {
@@ -453,20 +401,13 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
             assert!(there.contains(&(1 - lost as u32)) && there.len() < 3);
             let there = there.to_vec();
             let of_there = |id: &i64| {
-                let leaves = reader.leaves_of(&TrackQuery {
-                    ids: vec![id.to_string()],
-                    ..all()
-                });
-                leaves
-                    .expect("an id")
-                    .is_some_and(|leaves| there.contains(&leaves[0]))
+                let leaves = reader.leaves_of(&TrackQuery { ids: vec![id.to_string()], ..all() });
+                leaves.expect("an id").is_some_and(|leaves| there.contains(&leaves[0]))
             };
             let mut wanted = tracks(&absorbed);
             wanted.retain(|id, _| id.as_ref().is_some_and(of_there));
-            let query = TrackQuery {
-                ids: wanted.keys().flatten().map(i64::to_string).collect(),
-                ..all()
-            };
+            let query =
+                TrackQuery { ids: wanted.keys().flatten().map(i64::to_string).collect(), ..all() };
             let mut sources: Vec<Box<dyn TrackSource>> = Vec::new();
             for place in &next {
                 sources.push(Box::new(TreeReader::open(place, &pool()).expect("a tree")));
@@ -476,9 +417,7 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
             assert_eq!(tracks(&found.expect("rows")), wanted, "{key}, {round}");
         }
         assert!(failures > 0 && passed.contains(&true), "{passed:?}");
-        let mut tree = open(&root, &upper)
-            .and_then(TreeWriter::passing)
-            .expect("a tree");
+        let mut tree = open(&root, &upper).and_then(TreeWriter::passing).expect("a tree");
         if tree.has_to_pass() {
             let mut pass = |part: overside_flow_tree::ForwardedRun<'_>| {
                 let (child, name) = (part.child % 2, format!("{}/{}", part.name, part.child));
@@ -499,17 +438,12 @@ fn a_tree_that_passes_its_rows_on_is_one_with_those_below() {
         let root = TreeReader::open(&root, &pool()).expect("a tree");
         for (child, tree) in below.iter_mut().enumerate() {
             tree.compact().expect("compacted");
-            let levels = TreeReader::open(&next[child], &pool())
-                .expect("a tree")
-                .levels();
+            let levels = TreeReader::open(&next[child], &pool()).expect("a tree").levels();
             let nulls = u64::from(child == 0);
             assert_eq!(levels[2].nodes, 4 + nulls, "{key}, {child}: {levels:?}");
             let ids = tracks(&found(&next[child], &all()));
             for id in ids.keys().flatten() {
-                let query = TrackQuery {
-                    ids: vec![id.to_string()],
-                    ..all()
-                };
+                let query = TrackQuery { ids: vec![id.to_string()], ..all() };
                 let leaves = root.leaves_of(&query).expect("an id");
                 assert_eq!(leaves, Some(vec![child as u32]), "{key}, {id}");
                 let of_id = tracks(&found(&next[child], &query));
@@ -585,21 +519,14 @@ fn ids_are_text_or_a_dictionary_too() {
         let times: ArrayRef = Arc::new(Int64Array::from_iter_values((0..40).rev()));
         let batch = RecordBatch::try_from_iter([("an \"id\"", id), ("t", times)]);
         let batch = batch.expect("a batch");
-        let options = TreeOptions {
-            capacity_bytes: 100,
-            ..TreeOptions::new("an \"id\"", "t")
-        };
+        let options = TreeOptions { capacity_bytes: 100, ..TreeOptions::new("an \"id\"", "t") };
         let directory = tempdir().expect("a directory");
         let mut tree = TreeWriter::open(directory.path(), &batch.schema(), &options, &pool());
         let tree = tree.as_mut().expect("a tree");
         tree.absorb(&batch).expect("absorbed");
         tree.commit().expect("on the disk");
         for name in names {
-            let query = TrackQuery {
-                ids: vec![name.into()],
-                from: Some("10".into()),
-                ..all()
-            };
+            let query = TrackQuery { ids: vec![name.into()], from: Some("10".into()), ..all() };
             let mut reader = TreeReader::open(directory.path(), &pool()).expect("a tree");
             let rows = reader.query(&query, 1).expect("rows");
             let rows: usize = rows.iter().map(RecordBatch::num_rows).sum();
@@ -619,27 +546,17 @@ fn what_cannot_be_is_refused() {
     };
     assert!(refused(&TreeOptions::new("mmsi", "time")).contains("no column \"mmsi\""));
     assert!(refused(&options(TreeKey::Hash, 6, 2, 1000)).contains("too many leaves"));
-    let none = TreeReader::open(directory.path(), &pool())
-        .err()
-        .expect("none");
+    let none = TreeReader::open(directory.path(), &pool()).err().expect("none");
     assert!(none.to_string().contains("there is no tree; "), "{none}");
     let runs = Field::new("runs", DataType::Int32, false).into();
     let values = Field::new("values", DataType::Utf8, true).into();
     let runs = DataType::RunEndEncoded(runs, values);
-    let mut fields = batch(&mut Random::new(1), 3, 0, 1)
-        .schema()
-        .fields()
-        .to_vec();
+    let mut fields = batch(&mut Random::new(1), 3, 0, 1).schema().fields().to_vec();
     fields.push(Field::new("what", runs, true).into());
     let schema = Arc::new(Schema::new(fields));
     let made = options(TreeKey::Hash, 1, 1, 1000);
     let odd = TreeWriter::open(directory.path(), &schema, &made, &pool());
-    assert!(
-        odd.err()
-            .expect("refused")
-            .to_string()
-            .contains("column \"what\" has runs")
-    );
+    assert!(odd.err().expect("refused").to_string().contains("column \"what\" has runs"));
     assert!(refused(&options(TreeKey::Hash, 0, 2, 1000)).contains("at least one"));
     assert!(refused(&options(TreeKey::Hash, 1, 1, 0)).contains("capacity"));
     let made = options(TreeKey::Hash, 1, 1, 1000);
@@ -647,13 +564,9 @@ fn what_cannot_be_is_refused() {
     let other: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let other = RecordBatch::try_from_iter([("id", other)]).expect("a batch");
     let error = tree.absorb(&other).expect_err("another schema");
-    assert!(
-        matches!(error, Error::Table(TableError::SchemaChange { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Table(TableError::SchemaChange { .. })), "{error}");
     // The batch was refused, and the tree continues.
-    tree.absorb(&batch(&mut Random::new(1), 3, 0, 10))
-        .expect("absorbed");
+    tree.absorb(&batch(&mut Random::new(1), 3, 0, 10)).expect("absorbed");
     tree.commit().expect("on the disk");
     drop(tree);
     assert!(refused(&options(TreeKey::Hash, 1, 2, 1000)).contains("was made by"));
@@ -663,34 +576,10 @@ fn what_cannot_be_is_refused() {
         rows.expect_err("refused").to_string()
     };
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
-    assert!(
-        error(TrackQuery {
-            ids: ids(&["x"]),
-            ..all()
-        })
-        .contains('x')
-    );
-    assert!(
-        error(TrackQuery {
-            from: Some("noon".into()),
-            ..all()
-        })
-        .contains("noon")
-    );
-    assert!(
-        error(TrackQuery {
-            bytes_max: 10,
-            ..all()
-        })
-        .contains("fewer ids")
-    );
-    assert!(
-        error(TrackQuery {
-            ids: ids(&["1"; 101]),
-            ..all()
-        })
-        .contains("at most 100")
-    );
+    assert!(error(TrackQuery { ids: ids(&["x"]), ..all() }).contains('x'));
+    assert!(error(TrackQuery { from: Some("noon".into()), ..all() }).contains("noon"));
+    assert!(error(TrackQuery { bytes_max: 10, ..all() }).contains("fewer ids"));
+    assert!(error(TrackQuery { ids: ids(&["1"; 101]), ..all() }).contains("at most 100"));
 }
 
 #[test]
@@ -699,8 +588,7 @@ fn damaged_trees_are_refused_with_the_file() {
     let tree_file = directory.path().join("tree.json");
     let made = options(TreeKey::Hash, 1, 1, 100);
     let mut tree = open(directory.path(), &made).expect("a tree");
-    tree.absorb(&batch(&mut Random::new(1), 3, 0, 10))
-        .expect("absorbed");
+    tree.absorb(&batch(&mut Random::new(1), 3, 0, 10)).expect("absorbed");
     tree.commit().expect("on the disk");
     drop(tree);
     let good = std::fs::read_to_string(&tree_file).expect("a manifest");
@@ -725,10 +613,7 @@ fn damaged_trees_are_refused_with_the_file() {
     std::fs::write(&tree_file, &good).expect("a file");
     for entry in directory.path().read_dir().expect("a directory") {
         let path = entry.expect("a file").path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "parquet")
-        {
+        if path.extension().is_some_and(|extension| extension == "parquet") {
             std::fs::write(&path, "PAR1 nothing PAR1").expect("a file");
         }
     }

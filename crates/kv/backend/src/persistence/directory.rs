@@ -62,10 +62,7 @@ impl Directory {
                 Err(TryLockError::Error(error)) => return Err(PersistenceError::io(&name)(error)),
             }
         }
-        let directory = Self {
-            path: path.into(),
-            lock,
-        };
+        let directory = Self { path: path.into(), lock };
         for name in directory.names()? {
             if name.starts_with(SNAPSHOT) && name.ends_with(UNFINISHED) {
                 let path = path.join(name);
@@ -84,10 +81,7 @@ impl Directory {
             numbers.sort_unstable();
             numbers
         };
-        Ok(Contents {
-            snapshots: numbers(SNAPSHOT),
-            logs: numbers(LOG),
-        })
+        Ok(Contents { snapshots: numbers(SNAPSHOT), logs: numbers(LOG) })
     }
 
     fn names(&self) -> Result<Vec<String>, PersistenceError> {
@@ -115,8 +109,7 @@ impl Directory {
 
     /// Returns the path that a snapshot has until it is complete.
     pub(super) fn unfinished_snapshot(&self, generation: u64) -> PathBuf {
-        self.path
-            .join(format!("{SNAPSHOT}{generation:0DIGITS$}{UNFINISHED}"))
+        self.path.join(format!("{SNAPSHOT}{generation:0DIGITS$}{UNFINISHED}"))
     }
 
     /// Returns the files that `lock` names as the newest; `None`: it names none, or cannot be read.

@@ -84,10 +84,7 @@ pub enum PersistenceError {
 
 impl PersistenceError {
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            path: path.into(),
-            source,
-        }
+        move |source| Self::Io { path: path.into(), source }
     }
 
     /// Returns the error message, followed by the remedy.

@@ -19,12 +19,7 @@ pub(crate) struct FrameBuffer {
 impl FrameBuffer {
     /// Goes on behind the frames of `queue`.
     pub(crate) fn new(writer: FrameWriter, queue: Vec<u8>, now_ms: u64) -> Self {
-        Self {
-            writer,
-            queue,
-            payload: Vec::new(),
-            now_ms,
-        }
+        Self { writer, queue, payload: Vec::new(), now_ms }
     }
 
     /// Returns the time at which the last requests were executed, in milliseconds since 1970.
@@ -64,9 +59,7 @@ impl FrameBuffer {
     pub(crate) fn add(&mut self, kind: Kind, now_ms: u64, parts: &[&[u8]]) {
         self.end_frame();
         self.now_ms = now_ms;
-        parts
-            .iter()
-            .for_each(|part| self.payload.extend_from_slice(part));
+        parts.iter().for_each(|part| self.payload.extend_from_slice(part));
         (self.writer).append(kind, now_ms, &self.payload, &mut self.queue);
         self.payload.clear();
     }

@@ -30,25 +30,16 @@ impl Link {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (numbers, _) = bytes.as_chunks::<8>().0.split_first_chunk()?;
         let [generation, identity, len] = numbers.map(u64::from_le_bytes);
-        Some(Self {
-            generation,
-            identity,
-            len,
-        })
+        Some(Self { generation, identity, len })
     }
 
     /// Reads a first frame: the file's own generation, and the file that it names. Before format 3 files named
     /// a generation only.
     pub(super) fn read(payload: &[u8]) -> (Option<u64>, Self) {
-        let own = more(payload)
-            .first_chunk()
-            .map(|own| u64::from_le_bytes(*own));
+        let own = more(payload).first_chunk().map(|own| u64::from_le_bytes(*own));
         let link = more(payload).get(8..).and_then(Self::decode);
         let generation = previous(payload).unwrap_or_default();
-        let link = link.unwrap_or(Self {
-            generation,
-            ..Self::default()
-        });
+        let link = link.unwrap_or(Self { generation, ..Self::default() });
         (own, link)
     }
 
@@ -95,9 +86,6 @@ impl Newest {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let [snapshot, log] = [8, 16 + LINK_BYTES].map(|at| Link::decode(bytes.get(at..)?));
-        Some(Self {
-            snapshot: snapshot?,
-            log: log?,
-        })
+        Some(Self { snapshot: snapshot?, log: log? })
     }
 }

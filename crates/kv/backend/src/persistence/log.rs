@@ -36,19 +36,10 @@ impl FrameFile {
     ) -> io::Result<Self> {
         let mut queue = Vec::new();
         let more = previous.more(generation);
-        let writer = FrameWriter::begin(
-            random_bytes()?,
-            previous.generation,
-            &more,
-            now_ms,
-            &mut queue,
-        );
+        let writer =
+            FrameWriter::begin(random_bytes()?, previous.generation, &more, now_ms, &mut queue);
         let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
+        let file = options.write(true).create_new(true).mode(0o600).open(path)?;
         let mut frames = Self {
             file: Arc::new(file),
             path: path.into(),

@@ -172,18 +172,12 @@ impl<E: Snapshots> LoggedEngine<E> {
         let message = format!("{}: {error}", path.display());
         tracing::error!("writes are refused, the log cannot be written: {message}");
         let is_log_lost = is_log_lost || self.failure.as_ref().is_some_and(|f| f.is_log_lost);
-        self.failure = Some(Failure {
-            message,
-            generation: self.generation,
-            is_log_lost,
-        });
+        self.failure = Some(Failure { message, generation: self.generation, is_log_lost });
     }
 
     /// Returns the reason why writes are refused now; `None` if they are accepted.
     pub fn failure(&self) -> Option<&str> {
-        self.failure
-            .as_ref()
-            .map(|failure| failure.message.as_str())
+        self.failure.as_ref().map(|failure| failure.message.as_str())
     }
 
     fn retry(&mut self) {

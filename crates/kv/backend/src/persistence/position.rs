@@ -19,11 +19,7 @@ pub struct HistoryPosition {
 impl HistoryPosition {
     /// Returns a position in no history.
     pub(crate) fn unknown() -> Self {
-        Self {
-            id: String::new(),
-            offset: 0,
-            number: 0,
-        }
+        Self { id: String::new(), offset: 0, number: 0 }
     }
 
     /// Returns `true` if `text` can be the identifier of a history.

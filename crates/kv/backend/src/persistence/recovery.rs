@@ -63,10 +63,7 @@ pub(super) fn recover(
         }
         first = number;
         // The next log and `lock` know its length: a person may have cut it.
-        let log = Link {
-            len: 0,
-            ..read.previous
-        };
+        let log = Link { len: 0, ..read.previous };
         its_log = Some(log).filter(|log| log.identity != 0);
         recovered.files.snapshot = read.link;
         recovered.snapshot_bytes = read.link.len;
@@ -80,10 +77,7 @@ pub(super) fn recover(
     }
     let logs: Vec<u64> = contents.logs.into_iter().filter(|n| *n >= first).collect();
     // Of the logs that others name, the one that is looked for.
-    let needed = [
-        its_log,
-        Some(newest.log).filter(|log| log.generation >= first.max(1)),
-    ];
+    let needed = [its_log, Some(newest.log).filter(|log| log.generation >= first.max(1))];
     let is_missing = |log: &&Link| !logs.contains(&log.generation);
     if let Some(log) = needed.iter().flatten().find(is_missing) {
         let path = directory.log(log.generation);
@@ -106,9 +100,7 @@ pub(super) fn recover(
             read.previous.check(&before.0, &before.1, &path)?;
         }
         if newest.log.generation == number {
-            newest
-                .log
-                .check(&path, &read.link, &directory.lock_path())?;
+            newest.log.check(&path, &read.link, &directory.lock_path())?;
         }
         if read.requests > 0
             && let Some((path, offset, _)) = torn.pop()
@@ -242,11 +234,9 @@ impl<E: Snapshots> Replay<'_, E> {
     ) -> Result<u64, PersistenceError> {
         let executed = self.execute_payload(requests, frame.now_ms);
         executed.map_err(|error| match error {
-            ReplayError::Request(source) => PersistenceError::Request {
-                path: path.into(),
-                offset: frame.offset,
-                source,
-            },
+            ReplayError::Request(source) => {
+                PersistenceError::Request { path: path.into(), offset: frame.offset, source }
+            }
             ReplayError::Refused(_) => PersistenceError::DoesNotFit { path: path.into() },
         })
     }

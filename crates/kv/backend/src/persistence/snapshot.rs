@@ -114,10 +114,7 @@ impl SnapshotWriter {
 
     /// Returns how `lock` names it once it is complete.
     pub(super) fn link(&self) -> Link {
-        Link {
-            len: self.frames.len,
-            ..self.frames.link()
-        }
+        Link { len: self.frames.len, ..self.frames.link() }
     }
 
     /// Removes the incomplete file.

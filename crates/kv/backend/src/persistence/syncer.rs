@@ -32,11 +32,7 @@ pub(super) enum Task {
 /// Result of a [`Task`].
 #[derive(Debug)]
 pub(super) enum SyncResult {
-    Log {
-        generation: u64,
-        len: u64,
-        result: io::Result<()>,
-    },
+    Log { generation: u64, len: u64, result: io::Result<()> },
     Snapshot(io::Result<()>),
 }
 
@@ -61,11 +57,7 @@ impl Syncer {
             }
         };
         let builder = std::thread::Builder::new().name("kv-sync".into());
-        Ok(Self {
-            tasks: Some(tasks),
-            finished,
-            thread: Some(builder.spawn(work)?),
-        })
+        Ok(Self { tasks: Some(tasks), finished, thread: Some(builder.spawn(work)?) })
     }
 
     pub(super) fn ask(&self, task: Task) {
@@ -88,24 +80,15 @@ impl Syncer {
 impl Drop for Syncer {
     fn drop(&mut self) {
         self.tasks = None;
-        let _ = self
-            .thread
-            .take()
-            .is_some_and(|thread| thread.join().is_ok());
+        let _ = self.thread.take().is_some_and(|thread| thread.join().is_ok());
     }
 }
 
 fn execute(task: Task) -> SyncResult {
     match task {
-        Task::SyncLog {
-            file,
-            generation,
-            len,
-        } => SyncResult::Log {
-            generation,
-            len,
-            result: file.sync_data(),
-        },
+        Task::SyncLog { file, generation, len } => {
+            SyncResult::Log { generation, len, result: file.sync_data() }
+        }
         Task::FinishSnapshot { file, names } => SyncResult::Snapshot(finish(&file, &names)),
     }
 }

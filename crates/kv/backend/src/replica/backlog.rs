@@ -12,10 +12,7 @@ pub(super) struct Backlog {
 
 impl Backlog {
     pub(super) fn new(max_bytes: usize) -> Self {
-        Self {
-            max_bytes,
-            ..Self::default()
-        }
+        Self { max_bytes, ..Self::default() }
     }
 
     /// Returns the offset in the history at which the backlog begins.
@@ -95,14 +92,8 @@ mod tests {
             }
         }
         assert!(backlog.end() - backlog.start() <= 100);
-        assert_eq!(
-            backlog.copy(backlog.start() - 1, u64::MAX, 9, &mut Vec::new()),
-            None
-        );
-        assert_eq!(
-            backlog.copy(backlog.end() + 1, u64::MAX, 9, &mut Vec::new()),
-            None
-        );
+        assert_eq!(backlog.copy(backlog.start() - 1, u64::MAX, 9, &mut Vec::new()), None);
+        assert_eq!(backlog.copy(backlog.end() + 1, u64::MAX, 9, &mut Vec::new()), None);
         backlog.append(&[7; 300]);
         assert_eq!(backlog.end() - backlog.start(), 300);
     }

@@ -36,10 +36,7 @@ impl<B: Replicable> ReplicationLayer<B> {
         };
         // The lock is not held twice.
         let offset = lock(&source.links.shared.state).backlog.end();
-        Role::Primary {
-            offset,
-            replicas: source.links.statuses(),
-        }
+        Role::Primary { offset, replicas: source.links.statuses() }
     }
 
     /// Returns `true` if the primary has room for the replica that sent `request`, which may be
@@ -77,10 +74,7 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
         let following = self.following.as_ref();
         let link = following.map(|following| {
             let (_, heard, error) = following.receiver.link();
-            LinkReport {
-                silence_s: heard.map(|heard| heard.elapsed().as_secs()),
-                error,
-            }
+            LinkReport { silence_s: heard.map(|heard| heard.elapsed().as_secs()), error }
         });
         let id = following.map_or(&self.id, |following| &following.position.id);
         ReplicationReport {
@@ -100,12 +94,8 @@ impl<B: Replicable> Replication for ReplicationLayer<B> {
                     .into(),
             );
         };
-        let primary = Primary {
-            host: host.to_owned(),
-            port,
-            introduction,
-            own: self.member.clone(),
-        };
+        let primary =
+            Primary { host: host.to_owned(), port, introduction, own: self.member.clone() };
         let now = self.following.as_ref().map(|following| &following.primary);
         if now.is_some_and(|now| now.host == host && now.port == port) {
             return Ok(());

@@ -56,10 +56,7 @@ impl GroupMember {
             id: random_hex()?,
             partitions: (0..partitions).map(partition).collect::<io::Result<_>>()?,
         });
-        let member = |number| Self {
-            group: Arc::clone(&group),
-            number,
-        };
+        let member = |number| Self { group: Arc::clone(&group), number };
         Ok((0..partitions).map(member).collect())
     }
 

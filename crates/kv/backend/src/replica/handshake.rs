@@ -26,9 +26,7 @@ pub(super) fn handshake(
     primary: &Primary,
     position: Option<&HistoryPosition>,
 ) -> io::Result<Reply> {
-    let Primary {
-        introduction, own, ..
-    } = primary;
+    let Primary { introduction, own, .. } = primary;
     if let Some(password) = &introduction.password {
         stream.write_all(&command(&[b"AUTH", password]))?;
         let answer = line(stream)?;

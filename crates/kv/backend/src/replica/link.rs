@@ -19,11 +19,7 @@ pub struct ReplicaConnection {
 impl ReplicaConnection {
     /// A connection on which these bytes are to be sent first.
     pub fn new(transport: Transport, unsent: Vec<u8>, address: String) -> Self {
-        Self {
-            transport,
-            unsent,
-            address,
-        }
+        Self { transport, unsent, address }
     }
 
     pub(super) fn address(&self) -> &str {
@@ -33,9 +29,7 @@ impl ReplicaConnection {
 
 impl std::fmt::Debug for ReplicaConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ReplicaConnection")
-            .field(&self.address)
-            .finish()
+        f.debug_tuple("ReplicaConnection").field(&self.address).finish()
     }
 }
 

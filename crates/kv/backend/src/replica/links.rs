@@ -157,17 +157,10 @@ fn wait(shared: &Shared, senders: &HashMap<u64, Sender>) {
     let mut events = vec![PollFd::new(&shared.event, PollFlags::IN)];
     for sender in senders.values() {
         let has_output = sender.sent < sender.output.len() || sender.transport.has_unsent();
-        let output = if has_output {
-            PollFlags::OUT
-        } else {
-            PollFlags::empty()
-        };
+        let output = if has_output { PollFlags::OUT } else { PollFlags::empty() };
         events.push(PollFd::new(&sender.transport, PollFlags::IN | output));
     }
-    let timeout = Timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
+    let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
     // A signal ends the wait too; then nothing is there.
     let _ = poll(&mut events, Some(&timeout));
 }

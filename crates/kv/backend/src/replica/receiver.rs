@@ -209,10 +209,7 @@ fn run(primary: &Primary, shared: &Shared, mut position: Option<HistoryPosition>
             }
             inbox.error = text;
         }
-        if shared
-            .wait_while(inbox, pause, |inbox| !inbox.is_ended)
-            .is_ended
-        {
+        if shared.wait_while(inbox, pause, |inbox| !inbox.is_ended).is_ended {
             return;
         }
     }
@@ -242,12 +239,8 @@ fn session(
         }
     };
     let identity = identity(&at.id).ok_or(ErrorKind::InvalidData)?;
-    let mut following = Frames {
-        shared,
-        parser: StreamParser::new(identity, at.number),
-        at,
-        position,
-    };
+    let mut following =
+        Frames { shared, parser: StreamParser::new(identity, at.number), at, position };
     following.follow(&mut stream)
 }
 
@@ -308,10 +301,7 @@ impl Frames<'_> {
             false => ACKNOWLEDGE_MAX,
         };
         let left = most.saturating_sub(acknowledged.1.elapsed());
-        let timeout = Timespec {
-            tv_sec: left.as_secs() as _,
-            tv_nsec: left.subsec_nanos().into(),
-        };
+        let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
         match poll(&mut events, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -62,11 +62,7 @@ impl ReplicaState {
         }
         // A log that cannot be written refuses the next frame.
         if inner.before_replies().is_ok() {
-            let complete = if self.is_loading {
-                0
-            } else {
-                self.position.offset
-            };
+            let complete = if self.is_loading { 0 } else { self.position.offset };
             self.receiver.acknowledge(complete);
         }
         true

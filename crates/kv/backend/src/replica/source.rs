@@ -166,12 +166,7 @@ impl Source {
         (link.position, link.limit) = (end, end);
         link.phase = Phase::Copying;
         link.heard = Instant::now();
-        self.copy = Some(Copying {
-            link: *number,
-            writer,
-            now_ms,
-            requests: Vec::new(),
-        });
+        self.copy = Some(Copying { link: *number, writer, now_ms, requests: Vec::new() });
     }
 
     fn step_copy<B: Replicable>(&mut self, inner: &mut B, hasher: &KeyHasher, now_ms: u64) -> bool {

@@ -45,13 +45,7 @@ impl StreamParser {
     /// Makes a parser for a history whose next frame has `number`.
     #[must_use]
     pub fn new(identity: [u8; 8], number: u64) -> Self {
-        Self {
-            identity,
-            number,
-            copy_number: 1,
-            buffer: Vec::new(),
-            done: 0,
-        }
+        Self { identity, number, copy_number: 1, buffer: Vec::new(), done: 0 }
     }
 
     /// The number of the history's next frame.
@@ -77,13 +71,7 @@ impl StreamParser {
         match parse_stream(self.identity, bytes, FRAME_MAX_BYTES) {
             StreamFrame::Missing(_) => Ok(None),
             StreamFrame::Invalid => Err(StreamError::Damaged),
-            StreamFrame::Whole {
-                kind,
-                number,
-                now_ms,
-                payload,
-                len,
-            } => {
+            StreamFrame::Whole { kind, number, now_ms, payload, len } => {
                 let is_history = matches!(kind, Kind::Requests | Kind::Flush | Kind::Time);
                 let is_copy = matches!(kind, Kind::CopyBegin | Kind::Copy | Kind::CopyEnd);
                 let expected = match (is_history, is_copy) {

@@ -254,10 +254,7 @@ impl<'s> Driver<'s> {
         let mut recorded = 0;
         let counts = self.receive(index, &mut |started_ns| {
             let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
-            if let Some(window) = clock
-                .window(now_ns)
-                .and_then(|window| windows.get_mut(window))
-            {
+            if let Some(window) = clock.window(now_ns).and_then(|window| windows.get_mut(window)) {
                 window.record(now_ns.saturating_sub(started_ns));
                 recorded += 1;
             }
@@ -324,10 +321,7 @@ impl<'s> Driver<'s> {
     }
 
     fn wait_for_sockets(&mut self, most: Duration) -> Result<(), BenchError> {
-        let timeout = Timespec {
-            tv_sec: most.as_secs() as _,
-            tv_nsec: most.subsec_nanos() as _,
-        };
+        let timeout = Timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
         let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
         match epoll::wait(&self.set, &mut events[..], Some(&timeout)) {
             Ok((events, _)) => {

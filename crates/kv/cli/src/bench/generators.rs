@@ -65,9 +65,7 @@ impl Generators {
         let of = |index| Settings {
             generator: Generator { index, count },
             mode: match settings.mode {
-                LoadMode::Open { rate } => LoadMode::Open {
-                    rate: rate / count as f64,
-                },
+                LoadMode::Open { rate } => LoadMode::Open { rate: rate / count as f64 },
                 LoadMode::Closed => LoadMode::Closed,
             },
             ..settings.clone()
@@ -121,22 +119,13 @@ fn answer(probe: &mut RemoteProbe, within: Duration) -> Result<LoadReply, BenchE
 
 fn unexpected(probe: &RemoteProbe, reply: LoadReply) -> BenchError {
     match reply {
-        LoadReply::Failed {
-            message,
-            is_wrong_value,
-        } => BenchError::Remote {
-            node: probe.node().into(),
-            message,
-            is_wrong_value,
-        },
+        LoadReply::Failed { message, is_wrong_value } => {
+            BenchError::Remote { node: probe.node().into(), message, is_wrong_value }
+        }
         _ => failed(probe, "it answers something else".into()),
     }
 }
 
 fn failed(probe: &RemoteProbe, message: String) -> BenchError {
-    BenchError::Remote {
-        node: probe.node().into(),
-        message,
-        is_wrong_value: false,
-    }
+    BenchError::Remote { node: probe.node().into(), message, is_wrong_value: false }
 }

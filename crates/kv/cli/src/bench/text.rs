@@ -70,12 +70,7 @@ impl Report {
             );
         }
         let all = point.latencies();
-        line!(
-            text,
-            "{:<9} {:>8} µs",
-            "greatest:",
-            micros(all.max_ns() as f64)
-        );
+        line!(text, "{:<9} {:>8} µs", "greatest:", micros(all.max_ns() as f64));
         if point.unanswered_ns as f64 > 2.0 * all.max_ns() as f64 {
             line!(
                 text,
@@ -106,9 +101,7 @@ impl Report {
             self.settings.windows
         );
         for point in &self.points {
-            let offered = point
-                .offered
-                .map_or("closed loop".into(), |rate| number(rate, 3));
+            let offered = point.offered.map_or("closed loop".into(), |rate| number(rate, 3));
             let latency = |share| micros(point.latency_ns(share).0);
             line!(
                 text,
@@ -206,10 +199,7 @@ fn point_json(point: &Point) -> Value {
     let all = point.latencies();
     let quantiles = SHARES.map(|(name, share)| {
         let (median, least, most) = point.latency_ns(share);
-        (
-            name.to_owned(),
-            json!({"median": median, "min": least, "max": most}),
-        )
+        (name.to_owned(), json!({"median": median, "min": least, "max": most}))
     });
     json!({
         "mode": match point.offered {

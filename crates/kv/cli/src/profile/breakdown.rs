@@ -9,14 +9,8 @@ use overside_kv::stages::Stage;
 use super::info::Counters;
 
 /// Stages that do work, in the order of a turn.
-pub(super) const WORKING: [Stage; 6] = [
-    Stage::Receive,
-    Stage::Parse,
-    Stage::Process,
-    Stage::Persist,
-    Stage::Respond,
-    Stage::Other,
-];
+pub(super) const WORKING: [Stage; 6] =
+    [Stage::Receive, Stage::Parse, Stage::Process, Stage::Persist, Stage::Respond, Stage::Other];
 
 /// Time between two readings of the counters.
 #[derive(Clone, Debug, PartialEq)]

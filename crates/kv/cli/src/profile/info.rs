@@ -103,37 +103,21 @@ mod tests {
                     stage_wait_ns:1\r\nstage_poll_ns:2\r\nstage_receive_ns:3\r\nstage_parse_ns:4\r\n\
                     stage_process_ns:5\r\nstage_persist_ns:6\r\nstage_respond_ns:7\r\n\
                     stage_other_ns:8\r\nbatches:9\r\nturns:10\r\n+OK\r\n";
-        let ServerCounters {
-            clients: counters,
-            keys,
-        } = ServerCounters::parse(info).unwrap();
+        let ServerCounters { clients: counters, keys } = ServerCounters::parse(info).unwrap();
         assert_eq!(keys, None);
         assert_eq!(counters.stages_ns, [1, 2, 3, 4, 5, 6, 7, 8]);
         let others = (counters.batches, counters.commands, counters.turns);
         assert_eq!(others, (9, 7, 10));
         assert_eq!(counters.cpu_ns, 500_000_000);
-        assert_eq!(
-            ServerCounters::parse(&info.replace("stage_parse_ns", "x")),
-            None
-        );
+        assert_eq!(ServerCounters::parse(&info.replace("stage_parse_ns", "x")), None);
         let others = "processing_batches:1\r\nprocessing_requests:2\r\nprocessing_turns:3\r\n\
                       processing_cpu_ns:4\r\n";
-        let stages = [
-            "wait", "poll", "receive", "parse", "process", "persist", "respond", "other",
-        ];
-        let stages = stages
-            .map(|stage| format!("processing_stage_{stage}_ns:7\r\n"))
-            .concat();
+        let stages = ["wait", "poll", "receive", "parse", "process", "persist", "respond", "other"];
+        let stages = stages.map(|stage| format!("processing_stage_{stage}_ns:7\r\n")).concat();
         let both = ServerCounters::parse(&[info, others, &stages].concat());
         let keys = both.unwrap().keys.unwrap();
-        assert_eq!(
-            (keys.stages_ns, keys.batches, keys.commands),
-            ([7; 8], 1, 2)
-        );
+        assert_eq!((keys.stages_ns, keys.batches, keys.commands), ([7; 8], 1, 2));
         assert_eq!((keys.turns, keys.cpu_ns), (3, 4));
-        assert_eq!(
-            ServerCounters::parse("# Server\r\nredis_version:7.0.15\r\n"),
-            None
-        );
+        assert_eq!(ServerCounters::parse("# Server\r\nredis_version:7.0.15\r\n"), None);
     }
 }

@@ -29,15 +29,7 @@ impl ServerProcess {
         let failed = |error: std::io::Error| format!("no server could be started: {error}");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command
-            .args([
-                "kv",
-                "serve",
-                "--json",
-                "--listen",
-                "127.0.0.1:0",
-                "--drain",
-                "0",
-            ])
+            .args(["kv", "serve", "--json", "--listen", "127.0.0.1:0", "--drain", "0"])
             .args(["--memory", &memory_bytes(settings).to_string()])
             .args(["--log", "error"])
             .stdin(Stdio::null())
@@ -51,18 +43,13 @@ impl ServerProcess {
         command.args(&arguments.options);
         system::end_with_this_thread(&mut command);
         let process = command.spawn().map_err(failed)?;
-        let mut own = Self {
-            process,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        };
+        let mut own = Self { process, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
         let mut line = String::new();
         if let Some(out) = own.process.stdout.take() {
             BufReader::new(out).read_line(&mut line).map_err(failed)?;
         }
         let announced: Value = serde_json::from_str(&line).unwrap_or_default();
-        let address = announced["listen"][0]
-            .as_str()
-            .and_then(|text| text.parse().ok());
+        let address = announced["listen"][0].as_str().and_then(|text| text.parse().ok());
         // Why not, it has said on stderr.
         own.address = address.ok_or("the server that was started for this has ended")?;
         Ok(own)
@@ -85,9 +72,7 @@ impl Drop for ServerProcess {
 fn memory_bytes(settings: &Settings) -> usize {
     let records = &settings.records;
     let one = records.key_bytes + records.value_bytes + RECORD_BYTES;
-    let all = usize::try_from(records.count)
-        .unwrap_or(usize::MAX)
-        .saturating_mul(one);
+    let all = usize::try_from(records.count).unwrap_or(usize::MAX).saturating_mul(one);
     let wanted = all.saturating_mul(2).saturating_add(SPARE_BYTES);
     wanted.clamp(MEMORY_MIN_BYTES, MEMORY_MAX_BYTES)
 }

@@ -21,16 +21,8 @@ impl Report {
             }
         }
         line!(text, "{} requests/s", number(self.point.throughput().0, 3));
-        line!(
-            text,
-            "the load generator took {} ns a command",
-            number(self.client_ns(), 3)
-        );
-        line!(
-            text,
-            "hashing a key takes {} ns of parsing",
-            number(self.hash_ns, 3)
-        );
+        line!(text, "the load generator took {} ns a command", number(self.client_ns(), 3));
+        line!(text, "hashing a key takes {} ns of parsing", number(self.hash_ns, 3));
         if let Some(link) = &self.link {
             line!(
                 text,
@@ -79,13 +71,7 @@ impl Breakdown {
 
     /// A table of the stages, with its notes.
     fn lines(&self, text: &mut String, head: &str) {
-        line!(
-            text,
-            "{head:<8} {:>8} {:>12} {:>12}  [measured]",
-            "share",
-            "ns/batch",
-            "ns/command"
-        );
+        line!(text, "{head:<8} {:>8} {:>12} {:>12}  [measured]", "share", "ns/batch", "ns/command");
         let mut row = |name: &str, ns: f64| {
             let shown = |value: Option<f64>| value.map_or("-".into(), |value| number(value, 3));
             let share = format!("{:.1} %", 100.0 * self.share(ns));
@@ -106,12 +92,7 @@ impl Breakdown {
                 count(self.turns)
             );
         }
-        line!(
-            text,
-            "idle {:.1} % of {} s",
-            100.0 * self.idle(),
-            number(self.elapsed_ns / 1e9, 3)
-        );
+        line!(text, "idle {:.1} % of {} s", 100.0 * self.idle(), number(self.elapsed_ns / 1e9, 3));
         let off_cpu = self.off_cpu_ns / self.elapsed_ns.max(1.0);
         if off_cpu > 0.01 {
             line!(
@@ -140,10 +121,7 @@ impl Breakdown {
             ("batches", json!(self.batches)),
             ("commands", json!(self.commands)),
             ("turns", json!(self.turns)),
-            (
-                "commands_per_batch",
-                json!(self.per_batch(self.commands as f64)),
-            ),
+            ("commands_per_batch", json!(self.per_batch(self.commands as f64))),
             ("elapsed_ns", json!(self.elapsed_ns)),
             ("busy_ns", json!(self.busy_ns())),
             ("cpu_ns", json!(self.cpu_ns)),
@@ -151,8 +129,6 @@ impl Breakdown {
             ("idle", json!(self.idle())),
         ];
         let figures = figures.into_iter();
-        figures
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        figures.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

@@ -85,9 +85,7 @@ impl Running<'_> {
             all.durability.confirm()?;
         }
         let has_clients = layout.host.serving() > 0;
-        let server = has_clients
-            .then(|| Server::bind(self.settings.clone()))
-            .transpose();
+        let server = has_clients.then(|| Server::bind(self.settings.clone())).transpose();
         let server = server.map_err(|error| remedy(&error))?;
         if let Some(server) = &server {
             self.settings = server.settings().clone();
@@ -111,9 +109,7 @@ impl Running<'_> {
             asking: Vec::new(),
             askers: RemoteClients::default(),
             optimizations: all.design.optimizations(),
-            on_loss: dpu
-                .as_ref()
-                .map_or_else(|| Arc::new(|_: &_| {}) as _, DpuSide::on_loss),
+            on_loss: dpu.as_ref().map_or_else(|| Arc::new(|_: &_| {}) as _, DpuSide::on_loss),
             hasher,
             clock,
             busy_poll: self.settings.busy_poll,
@@ -124,9 +120,7 @@ impl Running<'_> {
                 .copied()
                 .filter(|_| layout.host.processing > 0),
         };
-        let end = dpu
-            .map(|dpu| dpu.attach(&mut engines, stop.clone()))
-            .transpose()?;
+        let end = dpu.map(|dpu| dpu.attach(&mut engines, stop.clone())).transpose()?;
         let (handle, withdrawn) = (stop.clone(), self.registration.clone());
         self.shutdown.set(move || {
             withdrawn.iter().for_each(|one| one.withdraw());
@@ -178,9 +172,7 @@ impl Running<'_> {
     fn may_begin_again(&self, loss: &Loss) -> Result<(), String> {
         let node = self.all.design.node().unwrap_or_default();
         if self.all.durability.directory().is_none() {
-            return Err(format!(
-                "{node} is lost, and with it the keys that it had: {loss}"
-            ));
+            return Err(format!("{node} is lost, and with it the keys that it had: {loss}"));
         }
         let is_over = matches!(loss, Loss::Asked) || self.shutdown.is_asked();
         if is_over {

@@ -55,9 +55,7 @@ impl Membership {
         let found = etcd.range(&key)?;
         let mut entries = found.entries.iter();
         let entry = entries.find(|entry| entry.key == key.as_bytes());
-        entry
-            .map(|entry| Self::parse(location, &entry.value))
-            .transpose()
+        entry.map(|entry| Self::parse(location, &entry.value)).transpose()
     }
 
     /// Checks its fields.
@@ -97,11 +95,7 @@ impl Membership {
             Self::Fixed(members) => (Some(members.clone()), None),
             Self::Registered { expiry_s } => (None, Some(*expiry_s)),
         };
-        let record = Record {
-            format: FORMAT,
-            members,
-            expiry_s,
-        };
+        let record = Record { format: FORMAT, members, expiry_s };
         serde_json::to_vec(&record).expect("strings and numbers are JSON")
     }
 
@@ -110,10 +104,7 @@ impl Membership {
     /// # Errors
     /// [`DirectoryError::Entry`]: it is invalid.
     pub fn parse(location: &Location, value: &[u8]) -> Result<Self, DirectoryError> {
-        let wrong = |reason: String| DirectoryError::Entry {
-            key: Self::key(location),
-            reason,
-        };
+        let wrong = |reason: String| DirectoryError::Entry { key: Self::key(location), reason };
         let record: Record =
             serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
         let membership = match (record.format, record.members, record.expiry_s) {
@@ -140,16 +131,10 @@ mod tests {
                 Membership::Fixed(vec!["b".into(), "a".into()]),
                 r#"{"format":1,"members":["b","a"]}"#,
             ),
-            (
-                Membership::Registered { expiry_s: 60 },
-                r#"{"format":1,"expiry_s":60}"#,
-            ),
+            (Membership::Registered { expiry_s: 60 }, r#"{"format":1,"expiry_s":60}"#),
         ] {
             assert_eq!(membership.value(), text.as_bytes());
-            assert_eq!(
-                Membership::parse(&location, text.as_bytes()),
-                Ok(membership)
-            );
+            assert_eq!(Membership::parse(&location, text.as_bytes()), Ok(membership));
         }
     }
 
@@ -169,10 +154,7 @@ mod tests {
             r#"{"format":1,"members":["a/b"]}"#,
             r#"{"format":1,"members":["a"],"weights":[1]}"#,
         ] {
-            assert!(
-                Membership::parse(&location, text.as_bytes()).is_err(),
-                "{text}"
-            );
+            assert!(Membership::parse(&location, text.as_bytes()).is_err(), "{text}");
         }
     }
 }

@@ -59,10 +59,7 @@ impl Endpoint {
     /// Never: these fields are all JSON.
     #[must_use]
     pub fn value(&self) -> Vec<u8> {
-        let record = Record {
-            format: FORMAT,
-            endpoint: self,
-        };
+        let record = Record { format: FORMAT, endpoint: self };
         serde_json::to_vec(&record).expect("strings and numbers are JSON")
     }
 

@@ -63,11 +63,7 @@ impl Etcd {
                 Agent::with_parts(config, connector, DefaultResolver::default())
             }
         };
-        Self {
-            agent,
-            location,
-            preferred: AtomicUsize::new(0),
-        }
+        Self { agent, location, preferred: AtomicUsize::new(0) }
     }
 
     /// Returns the location of etcd.
@@ -93,10 +89,7 @@ impl Etcd {
                 reason: format!("more than {KEYS_MAX} keys begin with {prefix}"),
             });
         }
-        Ok(KeyRange {
-            entries: answer.kvs,
-            revision: answer.header.revision,
-        })
+        Ok(KeyRange { entries: answer.kvs, revision: answer.header.revision })
     }
 
     /// Writes a key that goes with a lease.
@@ -146,10 +139,7 @@ impl Etcd {
         let question = json!({"TTL": ttl.as_secs().to_string()});
         let (answer, member) = self.ask::<LeaseAnswer>("lease/grant", &question)?;
         match answer.id {
-            0 => Err(DirectoryError::Answer {
-                member,
-                reason: "a lease without a number".into(),
-            }),
+            0 => Err(DirectoryError::Answer { member, reason: "a lease without a number".into() }),
             id => Ok(id),
         }
     }
@@ -211,10 +201,7 @@ impl Etcd {
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => return Ok(false),
                 Err(error) => {
-                    return Err(DirectoryError::Unreachable {
-                        member,
-                        reason: error.to_string(),
-                    });
+                    return Err(DirectoryError::Unreachable { member, reason: error.to_string() });
                 }
             }
             let answer: Streamed<WatchAnswer> = parse(&member, &line)?;
@@ -233,16 +220,11 @@ impl Etcd {
     ) -> Result<(A, String), DirectoryError> {
         let (member, body) = self.send(method, question, None)?;
         let mut text = Vec::new();
-        let read = (body.into_with_config())
-            .limit(ANSWER_MAX_BYTES)
-            .reader()
-            .read_to_end(&mut text);
+        let read =
+            (body.into_with_config()).limit(ANSWER_MAX_BYTES).reader().read_to_end(&mut text);
         match read {
             Ok(_) => parse(&member, &text).map(|answer| (answer, member)),
-            Err(error) => Err(DirectoryError::Answer {
-                member,
-                reason: error.to_string(),
-            }),
+            Err(error) => Err(DirectoryError::Answer { member, reason: error.to_string() }),
         }
     }
 
@@ -295,17 +277,13 @@ impl Etcd {
                 .timeout_recv_body(Some(most))
                 .build(),
         };
-        let response = request
-            .send(question.to_string().as_bytes())
-            .map_err(unreachable)?;
+        let response = request.send(question.to_string().as_bytes()).map_err(unreachable)?;
         let (status, mut body) = (response.status().as_u16(), response.into_body());
         if status == 200 {
             return Ok(body);
         }
         let text = body.with_config().limit(ANSWER_MAX_BYTES).read_to_vec();
-        let said = text
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok());
+        let said = text.ok().and_then(|text| serde_json::from_slice(&text).ok());
         let message = said.map(|said: ErrorAnswer| shortened(&said.error));
         let member = member.to_owned();
         Err(match (message, status) {
@@ -315,10 +293,7 @@ impl Etcd {
                 reason: reason.unwrap_or_else(|| format!("HTTP status {status}")),
             },
             (Some(message), _) => DirectoryError::Refused { member, message },
-            (None, _) => DirectoryError::Answer {
-                member,
-                reason: format!("HTTP status {status}"),
-            },
+            (None, _) => DirectoryError::Answer { member, reason: format!("HTTP status {status}") },
         })
     }
 }

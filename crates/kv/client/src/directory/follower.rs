@@ -58,11 +58,7 @@ impl View {
     pub fn read(etcd: &Etcd) -> Result<(Self, i64), DirectoryError> {
         let location = etcd.location();
         let found = etcd.range(&format!("{}/", location.prefix()))?;
-        let mut view = Self {
-            endpoints: Vec::new(),
-            unknown: Vec::new(),
-            membership: None,
-        };
+        let mut view = Self { endpoints: Vec::new(), unknown: Vec::new(), membership: None };
         let (cluster, endpoints) = (Membership::key(location), endpoints_prefix(location));
         for entry in found.entries {
             if entry.key == cluster.as_bytes() {
@@ -98,9 +94,7 @@ impl View {
             None => {
                 let others: Vec<&str> = endpoints.iter().map(|one| &*one.protocol).collect();
                 let others = others.join(", ");
-                Err(format!(
-                    "it has no endpoint of protocol {protocol}, only of {others}"
-                ))
+                Err(format!("it has no endpoint of protocol {protocol}, only of {others}"))
             }
         }
     }
@@ -114,21 +108,13 @@ impl Follower {
     pub fn start(location: Location) -> Result<Self, DirectoryError> {
         let etcd = Etcd::new(location);
         let (view, revision) = View::read(&etcd)?;
-        let state = State {
-            view: Arc::new(view),
-            revision,
-            error: None,
-        };
-        let shared = Arc::new(Shared {
-            etcd,
-            state: Mutex::new(state),
-            is_stopped: AtomicBool::new(false),
-        });
+        let state = State { view: Arc::new(view), revision, error: None };
+        let shared =
+            Arc::new(Shared { etcd, state: Mutex::new(state), is_stopped: AtomicBool::new(false) });
         let followed = Arc::clone(&shared);
         // It ends by itself, after it has waited.
-        let spawned = thread::Builder::new()
-            .name("kv-follower".into())
-            .spawn(move || followed.follow());
+        let spawned =
+            thread::Builder::new().name("kv-follower".into()).spawn(move || followed.follow());
         spawned.map_err(|error| DirectoryError::Unreachable {
             member: shared.etcd.location().to_string(),
             reason: format!("starting a thread: {error}"),

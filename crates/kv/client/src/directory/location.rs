@@ -75,9 +75,7 @@ impl FromStr for Location {
             Some(("etcd", rest)) => (false, rest),
             Some(("etcds", rest)) => (true, rest),
             _ => {
-                return Err(wrong(
-                    "write it as etcd://HOST:2379, or etcds://HOST:2379 with TLS",
-                ));
+                return Err(wrong("write it as etcd://HOST:2379, or etcds://HOST:2379 with TLS"));
             }
         };
         if text.len() > TEXT_MAX_BYTES {
@@ -93,17 +91,10 @@ impl FromStr for Location {
         let path = path.trim_end_matches('/');
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
         if path.len() > PREFIX_MAX_BYTES || path.contains("//") || !path.bytes().all(is_plain) {
-            return Err(wrong(
-                "a prefix has letters, digits, `-`, `_`, `.` and single slashes",
-            ));
+            return Err(wrong("a prefix has letters, digits, `-`, `_`, `.` and single slashes"));
         }
         let prefix = if path.is_empty() { PREFIX } else { path };
-        Ok(Self {
-            members,
-            prefix: prefix.into(),
-            is_tls,
-            tls: None,
-        })
+        Ok(Self { members, prefix: prefix.into(), is_tls, tls: None })
     }
 }
 

@@ -45,11 +45,7 @@ impl Registration {
     ) -> io::Result<Self> {
         status.set_endpoints(endpoints.len());
         let (stop, stopped) = channel();
-        let leased = |endpoint| Leased {
-            endpoint,
-            lease: None,
-            was_registered: false,
-        };
+        let leased = |endpoint| Leased { endpoint, lease: None, was_registered: false };
         let registrar = Registrar {
             etcd: Etcd::new(location),
             endpoints: endpoints.into_iter().map(leased).collect(),
@@ -58,10 +54,7 @@ impl Registration {
         let thread = thread::Builder::new()
             .name("kv-directory".into())
             .spawn(move || registrar.run(&stopped))?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Begins to remove the endpoints.
@@ -148,19 +141,15 @@ impl Registrar {
     /// Refuses to share a name with a server at other addresses.
     fn check_name(&self, found: &KeyRange) -> Result<(), DirectoryError> {
         let location = self.etcd.location();
-        let own: Vec<String> = (self.endpoints.iter())
-            .map(|leased| leased.endpoint.key(location))
-            .collect();
+        let own: Vec<String> =
+            (self.endpoints.iter()).map(|leased| leased.endpoint.key(location)).collect();
         for entry in &found.entries {
             let is_own = own.iter().any(|key| key.as_bytes() == entry.key);
             if let Ok(other) = Endpoint::parse(location, &entry.key, &entry.value)
                 && !is_own
                 && self.endpoints[0].endpoint.instance != other.instance
             {
-                return Err(DirectoryError::Taken {
-                    server: other.server,
-                    address: other.address,
-                });
+                return Err(DirectoryError::Taken { server: other.server, address: other.address });
             }
         }
         Ok(())
@@ -181,10 +170,7 @@ impl Leased {
             && let Ok(other) = Endpoint::parse(etcd.location(), &entry.key, &entry.value)
             && other.instance != self.endpoint.instance
         {
-            return Err(DirectoryError::Taken {
-                server: other.server,
-                address: other.address,
-            });
+            return Err(DirectoryError::Taken { server: other.server, address: other.address });
         }
         let lease = match self.lease {
             Some(lease) => lease,

@@ -59,8 +59,7 @@ impl RegistrationStatus {
     pub(super) fn note(&self, result: Result<(), &DirectoryError>) {
         let mut error = lock(&self.error);
         let now = result.err().map(ToString::to_string);
-        self.failures
-            .fetch_add(u64::from(now.is_some()), Ordering::Relaxed);
+        self.failures.fetch_add(u64::from(now.is_some()), Ordering::Relaxed);
         if *error == now {
             return;
         }

@@ -109,9 +109,7 @@ impl Exchange {
         let client = random_bytes().expect("the system has random numbers");
         let mut exchange = Self {
             options: ExchangeOptions {
-                datagram_bytes: options
-                    .datagram_bytes
-                    .clamp(HEADER_BYTES, DATAGRAM_MAX_BYTES),
+                datagram_bytes: options.datagram_bytes.clamp(HEADER_BYTES, DATAGRAM_MAX_BYTES),
                 requests: options.requests.clamp(1, REQUESTS_MAX),
                 answer_bytes: (options.answer_bytes)
                     .clamp(ANSWER_LIMIT_MIN_BYTES, DATAGRAM_MAX_BYTES),

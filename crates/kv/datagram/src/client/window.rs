@@ -52,10 +52,9 @@ impl Window {
         let new = round_trip_ns as f64;
         self.round_trip = Some(match self.round_trip {
             None => (new, new / 2.0),
-            Some((mean, deviation)) => (
-                mean + (new - mean) / 8.0,
-                deviation + ((mean - new).abs() - deviation) / 4.0,
-            ),
+            Some((mean, deviation)) => {
+                (mean + (new - mean) / 8.0, deviation + ((mean - new).abs() - deviation) / 4.0)
+            }
         });
     }
 

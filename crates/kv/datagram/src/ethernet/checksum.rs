@@ -50,11 +50,7 @@ impl Sum {
 #[must_use]
 pub(super) fn pseudo_header(source: [u8; 4], destination: [u8; 4], udp_len: u16) -> Sum {
     const UDP: u16 = 17;
-    Sum::default()
-        .add(&source)
-        .add(&destination)
-        .add_u16(UDP)
-        .add_u16(udp_len)
+    Sum::default().add(&source).add(&destination).add_u16(UDP).add_u16(udp_len)
 }
 
 #[cfg(test)]

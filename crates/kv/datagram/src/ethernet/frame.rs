@@ -67,13 +67,7 @@ impl<'f> Ethernet<'f> {
             }
             ether_type => (None, ether_type, payload),
         };
-        Ok(Self {
-            destination: *destination,
-            source: *source,
-            vlan,
-            ether_type,
-            payload,
-        })
+        Ok(Self { destination: *destination, source: *source, vlan, ether_type, payload })
     }
 }
 
@@ -166,10 +160,7 @@ impl<'f> Udp<'f> {
         let (header, _) = split::<UDP_BYTES>(ip.payload)?;
         let number = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let len = number(4);
-        let all = ip
-            .payload
-            .get(..usize::from(len))
-            .ok_or(Ignored::Malformed)?;
+        let all = ip.payload.get(..usize::from(len)).ok_or(Ignored::Malformed)?;
         let payload = all.get(UDP_BYTES..).ok_or(Ignored::Malformed)?;
         let checksum = number(6);
         // 0: its sender has made none.
@@ -181,11 +172,7 @@ impl<'f> Udp<'f> {
                 return Err(Ignored::Checksum);
             }
         }
-        Ok(Self {
-            source: number(0),
-            destination: number(2),
-            payload,
-        })
+        Ok(Self { source: number(0), destination: number(2), payload })
     }
 }
 

@@ -140,10 +140,7 @@ impl Host {
                     return Err(Ignored::NotForUs);
                 }
                 (path.port, path.local_port) = (udp.source, udp.destination);
-                Ok(FrameKind::Datagram(Datagram {
-                    path,
-                    payload: udp.payload,
-                }))
+                Ok(FrameKind::Datagram(Datagram { path, payload: udp.payload }))
             }
             PROTOCOL_ICMP => echo(path, ip.payload),
             _ => Err(Ignored::NotForUs),
@@ -156,10 +153,9 @@ fn echo(path: Path, icmp: &[u8]) -> Result<FrameKind<'_>, Ignored> {
         return Err(Ignored::Malformed);
     }
     match Sum::default().add(icmp).folded() {
-        0xffff if icmp[..2] == [ICMP_ECHO, 0] => Ok(FrameKind::Question(Question::Echo {
-            path,
-            message: &icmp[4..],
-        })),
+        0xffff if icmp[..2] == [ICMP_ECHO, 0] => {
+            Ok(FrameKind::Question(Question::Echo { path, message: &icmp[4..] }))
+        }
         0xffff => Err(Ignored::NotForUs),
         _ => Err(Ignored::Checksum),
     }

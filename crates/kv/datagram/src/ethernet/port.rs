@@ -37,9 +37,7 @@ impl PortSettings {
         };
         let listens = value("role").is_some_and(|role| role == "server" || role == "master");
         let is_file = device.starts_with("net_memif") && value("socket-abstract") != Some("yes");
-        value("socket")
-            .filter(|_| listens && is_file)
-            .map(Path::new)
+        value("socket").filter(|_| listens && is_file).map(Path::new)
     }
 }
 
@@ -104,17 +102,10 @@ pub fn open(
     let descriptors = u16::try_from(rx_queue).unwrap_or(u16::MAX);
     let (port, queues) = EthernetPort::open(&settings.device, count, descriptors)?;
     let info = port.info();
-    let host = Host {
-        mac: info.mac,
-        address: settings.address,
-    };
+    let host = Host { mac: info.mac, address: settings.address };
     let headers = IPV4_BYTES + UDP_BYTES;
     let payload_max_bytes = usize::from(info.mtu).saturating_sub(headers);
-    let queue = |queue| HostQueue {
-        queue,
-        host,
-        payload_max_bytes,
-    };
+    let queue = |queue| HostQueue { queue, host, payload_max_bytes };
     Ok(queues.into_iter().map(queue).collect())
 }
 
@@ -193,11 +184,7 @@ impl HostQueue {
         }
         let (sent, failed) = self.queue.flush();
         frames = (frames.0 + sent, frames.1 + failed);
-        Sent {
-            datagrams: frames.0 as u64,
-            bytes: sent_bytes as u64,
-            failed: frames.1 as u64,
-        }
+        Sent { datagrams: frames.0 as u64, bytes: sent_bytes as u64, failed: frames.1 as u64 }
     }
 }
 

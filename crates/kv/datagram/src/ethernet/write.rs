@@ -78,10 +78,7 @@ impl Host {
     ) -> Option<usize> {
         let len = u16::try_from(UDP_BYTES + payload.len()).ok()?;
         len.checked_add(IPV4_BYTES as u16)?;
-        let mut writer = Writer {
-            bytes: frame,
-            len: 0,
-        };
+        let mut writer = Writer { bytes: frame, len: 0 };
         writer.ethernet(self.mac, path.mac, path.vlan, ETHER_IPV4);
         let ends = (self.address, path.address);
         writer.ipv4(ends, PROTOCOL_UDP, len, !offloads);
@@ -106,10 +103,7 @@ impl Host {
 
     /// Answers a request. Returns the length of the frame; `None` if it does not fit.
     pub fn write_reply(&self, question: &Question<'_>, frame: &mut [u8]) -> Option<usize> {
-        let mut writer = Writer {
-            bytes: frame,
-            len: 0,
-        };
+        let mut writer = Writer { bytes: frame, len: 0 };
         match question {
             Question::Arp { mac, address, vlan } => {
                 writer.ethernet(self.mac, *mac, *vlan, ETHER_ARP);
@@ -132,10 +126,7 @@ impl Host {
 
     /// Writes an ARP request for an address; for its own address, an announcement (RFC 5227).
     pub fn write_arp_request(&self, address: Ipv4Addr, frame: &mut [u8]) -> Option<usize> {
-        let mut writer = Writer {
-            bytes: frame,
-            len: 0,
-        };
+        let mut writer = Writer { bytes: frame, len: 0 };
         writer.ethernet(self.mac, BROADCAST, None, ETHER_ARP);
         self.put_arp(&mut writer, ARP_REQUEST, ([0; 6], address));
         writer.end()

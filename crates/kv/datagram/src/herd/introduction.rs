@@ -63,12 +63,7 @@ fn parse_head(bytes: &[u8]) -> Result<(u16, &[u8]), OffloadError> {
 
 impl ServerIntroduction {
     pub(super) fn new(port: u16, token: Token) -> Self {
-        Self {
-            port,
-            slot_bytes: SLOT_BYTES,
-            slots: SLOTS,
-            token,
-        }
+        Self { port, slot_bytes: SLOT_BYTES, slots: SLOTS, token }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -89,12 +84,7 @@ impl ServerIntroduction {
             && slot_bytes.is_multiple_of(64)
             && (2..=4096).contains(&slots);
         match is_possible {
-            true => Ok(Self {
-                port,
-                slot_bytes,
-                slots,
-                token: Token::from_bytes(token)?,
-            }),
+            true => Ok(Self { port, slot_bytes, slots, token: Token::from_bytes(token)? }),
             false => Err(OffloadError::Violation("impossible slots")),
         }
     }
@@ -131,10 +121,7 @@ mod tests {
         let bytes = server.encode();
         assert_eq!(ServerIntroduction::decode(&bytes).unwrap(), server);
         let client = ClientIntroduction { port: 5 };
-        assert_eq!(
-            ClientIntroduction::decode(&client.encode()).unwrap(),
-            client
-        );
+        assert_eq!(ClientIntroduction::decode(&client.encode()).unwrap(), client);
         for len in 0..bytes.len() - 5 {
             assert!(ServerIntroduction::decode(&bytes[..len]).is_err(), "{len}");
         }

@@ -91,10 +91,7 @@ impl Listener {
             RegionAddress::Address(address) => {
                 // Missing UCX is reported before a client connects.
                 ucx::version()?;
-                let options = UcxOptions {
-                    secret,
-                    ..UcxOptions::default()
-                };
+                let options = UcxOptions { secret, ..UcxOptions::default() };
                 Self::Ucx(ucx::Listener::bind(*address, options)?)
             }
         })
@@ -151,15 +148,8 @@ impl HerdListener {
         for _ in 0..workers {
             let waker = Arc::new(EventFd::new().map_err(io::Error::from)?);
             let (sender, receiver) = mpsc::channel();
-            outboxes.push(Outbox {
-                regions: sender,
-                waker: Arc::clone(&waker),
-            });
-            inboxes.push(RegionInbox {
-                regions: receiver,
-                waker,
-                socket: Arc::clone(&socket),
-            });
+            outboxes.push(Outbox { regions: sender, waker: Arc::clone(&waker) });
+            inboxes.push(RegionInbox { regions: receiver, waker, socket: Arc::clone(&socket) });
         }
         let stop = Arc::new(EventFd::new().map_err(io::Error::from)?);
         let acceptor = Acceptor {
@@ -169,14 +159,8 @@ impl HerdListener {
             clients: Arc::default(),
             stop: Arc::clone(&stop),
         };
-        let thread = thread::Builder::new()
-            .name("kv-herd".into())
-            .spawn(move || acceptor.run())?;
-        let listener = Self {
-            place,
-            stop,
-            thread: Some(thread),
-        };
+        let thread = thread::Builder::new().name("kv-herd".into()).spawn(move || acceptor.run())?;
+        let listener = Self { place, stop, thread: Some(thread) };
         Ok((listener, inboxes))
     }
 
@@ -265,6 +249,5 @@ impl Acceptor {
 /// else.
 fn remote_ip(endpoint: &dyn Endpoint) -> Result<IpAddr, OffloadError> {
     let peer = endpoint.info().peer.parse::<SocketAddr>();
-    peer.map(|address| address.ip())
-        .map_err(|_| OffloadError::Violation("no address"))
+    peer.map(|address| address.ip()).map_err(|_| OffloadError::Violation("no address"))
 }

@@ -118,9 +118,7 @@ impl RequestRegion {
         }
         let since = *self.incomplete_since.get_or_insert_with(Instant::now);
         match since.elapsed() > ARRIVAL_MAX {
-            true => Err(OffloadError::Violation(
-                "a message that did not arrive whole",
-            )),
+            true => Err(OffloadError::Violation("a message that did not arrive whole")),
             false => Ok(false),
         }
     }

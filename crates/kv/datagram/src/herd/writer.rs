@@ -72,10 +72,7 @@ impl RequestWriter {
                 (Arc::new(endpoint), IpAddr::V4(Ipv4Addr::LOCALHOST))
             }
             RegionAddress::Address(address) => {
-                let options = UcxOptions {
-                    secret,
-                    ..UcxOptions::default()
-                };
+                let options = UcxOptions { secret, ..UcxOptions::default() };
                 let endpoint = ucx::connect(*address, &config, &options, deadline)?;
                 (Arc::new(endpoint), address.ip())
             }
@@ -140,11 +137,7 @@ impl RequestWriter {
         for of_one in ends.chunk_by(|one, other| one.0 == other.0) {
             let partition = of_one[0].0 as usize;
             // A client that does not know the partitions yet names the first one.
-            let number = if partition < self.regions.len() {
-                partition
-            } else {
-                0
-            };
+            let number = if partition < self.regions.len() { partition } else { 0 };
             for (_, end) in of_one {
                 self.stage(number, &bytes[begin..*end])?;
                 begin = *end;
@@ -242,9 +235,7 @@ impl WorkerRegion {
     ) -> Result<Self, OffloadError> {
         let memory = endpoint.import(&introduction.token)?;
         if memory.len() < introduction.region_bytes() as u64 {
-            return Err(OffloadError::Violation(
-                "memory of another size than it said",
-            ));
+            return Err(OffloadError::Violation("memory of another size than it said"));
         }
         Ok(Self {
             queue_pair,

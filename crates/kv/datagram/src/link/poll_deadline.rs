@@ -15,11 +15,7 @@ pub struct PollDeadline {
 impl PollDeadline {
     /// Begins to wait, for so long.
     pub fn new(most: Duration) -> Self {
-        Self {
-            most,
-            begin: None,
-            turns: 0,
-        }
+        Self { most, begin: None, turns: 0 }
     }
 
     /// Once a turn in which nothing came. Says now and then that it is time to look whether the link

@@ -77,9 +77,7 @@ impl From<SocketAddr> for Peer {
                 let v4 = libc::sockaddr_in {
                     sin_family: libc::AF_INET as _,
                     sin_port: address.port().to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from(*address.ip()).to_be(),
-                    },
+                    sin_addr: libc::in_addr { s_addr: u32::from(*address.ip()).to_be() },
                     sin_zero: [0; 8],
                 };
                 // SAFETY: there is room for any address, aligned for it.
@@ -91,9 +89,7 @@ impl From<SocketAddr> for Peer {
                     sin6_family: libc::AF_INET6 as _,
                     sin6_port: address.port().to_be(),
                     sin6_flowinfo: address.flowinfo(),
-                    sin6_addr: libc::in6_addr {
-                        s6_addr: address.ip().octets(),
-                    },
+                    sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
                     sin6_scope_id: address.scope_id(),
                 };
                 // SAFETY: as above.
@@ -294,36 +290,22 @@ fn set_segment(control: &mut Control, segment: u16) {
         (*header).cmsg_level = libc::SOL_UDP;
         (*header).cmsg_type = libc::UDP_SEGMENT;
         (*header).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as _) as _;
-        libc::CMSG_DATA(header)
-            .cast::<u16>()
-            .write_unaligned(segment);
+        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
     }
 }
 
 /// Chooses the socket of an address by a byte of the datagram, modulo their number, with a program
 /// of the classic Berkeley packet filter (socket(7), `SO_ATTACH_REUSEPORT_CBPF`).
 pub(super) fn steer(socket: &impl AsFd, byte: u32, count: u32) -> io::Result<()> {
-    let step = |code: u32, k: u32| sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    };
+    let step = |code: u32, k: u32| sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut program = [
         step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, byte),
         step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
         step(libc::BPF_RET | BPF_A, 0),
     ];
-    let program = sock_fprog {
-        len: program.len() as _,
-        filter: program.as_mut_ptr(),
-    };
+    let program = sock_fprog { len: program.len() as _, filter: program.as_mut_ptr() };
     // The kernel copies the program.
-    set_option(
-        socket,
-        (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF),
-        &program,
-    )
+    set_option(socket, (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF), &program)
 }
 
 /// Makes the system deliver trains as one message.

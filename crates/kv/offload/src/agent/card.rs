@@ -38,10 +38,7 @@ impl CardFound {
         let mut interfaces = interfaces.filter_map(Result::ok);
         let has_representors =
             interfaces.any(|entry| is_host_function(read(&entry.path(), "phys_port_name").trim()));
-        Some(Self {
-            pci: format!("15b3:{device}"),
-            has_representors,
-        })
+        Some(Self { pci: format!("15b3:{device}"), has_representors })
     }
 }
 
@@ -72,24 +69,14 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        for (name, value) in [
-            ("vendor", "0x15b3"),
-            ("device", "0xa2d6"),
-            ("class", "0x020000"),
-        ] {
-            write(
-                &format!("bus/pci/devices/0000:03:00.0/{name}"),
-                &format!("{value}\n"),
-            );
+        for (name, value) in [("vendor", "0x15b3"), ("device", "0xa2d6"), ("class", "0x020000")] {
+            write(&format!("bus/pci/devices/0000:03:00.0/{name}"), &format!("{value}\n"));
         }
         assert_eq!(CardFound::find(root), None, "a host with a card");
         fs::create_dir_all(root.join(BOOT_CONTROLLER)).unwrap();
         let found = |has_representors| {
             let pci = "15b3:a2d6".into();
-            Some(CardFound {
-                pci,
-                has_representors,
-            })
+            Some(CardFound { pci, has_representors })
         };
         assert_eq!(CardFound::find(root), found(false));
         write("class/net/p0/phys_port_name", "p0\n");

@@ -170,9 +170,7 @@ impl OpenRequest {
         let kept = kept.map_err(|error| error.to_string())?;
         let opened = persistence::open_all(kept.here, stores, log, hasher, now_ms);
         let opened = opened.map_err(|error| error.with_remedy())?;
-        Ok((opened.into_iter())
-            .map(|(store, _)| Box::new(store) as _)
-            .collect())
+        Ok((opened.into_iter()).map(|(store, _)| Box::new(store) as _).collect())
     }
 
     /// Returns the settings of the DPU's server, with the agent's certificates and ports; `None` if
@@ -236,9 +234,7 @@ impl Clients {
     fn check(&self, agent: &EngineProbe) -> Result<(), String> {
         let addresses = &self.addresses;
         if !addresses.has_clients() || addresses.of_clients().count() > ADDRESSES_MAX {
-            return Err(format!(
-                "from 1 to {ADDRESSES_MAX} addresses can be listened at"
-            ));
+            return Err(format!("from 1 to {ADDRESSES_MAX} addresses can be listened at"));
         }
         // They would be files of the DPU.
         if addresses.unix.is_some() || matches!(addresses.herd, Some(RegionAddress::Path(_))) {

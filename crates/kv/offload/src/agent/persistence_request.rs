@@ -29,7 +29,7 @@ impl PersistenceRequest {
     pub(super) fn directory(&self, stores: Option<&Path>) -> Result<PathBuf, String> {
         let Some(stores) = stores else {
             return Err(
-                "the agent keeps no keys: start it with --kv-dir DIR, or leave --dir away".into(),
+                "the agent keeps no keys: start it with --kv-dir DIR, or leave --dir away".into()
             );
         };
         // Nothing else ever becomes a part of a path.
@@ -54,9 +54,9 @@ impl PersistenceRequest {
         });
         match stored < STORES_MAX {
             true => Ok(directory),
-            false => Err(format!(
-                "the agent keeps {STORES_MAX} stores already: remove one from {shown}"
-            )),
+            false => {
+                Err(format!("the agent keeps {STORES_MAX} stores already: remove one from {shown}"))
+            }
         }
     }
 }
@@ -68,11 +68,7 @@ mod tests {
     #[test]
     fn a_host_names_no_path_and_no_more_stores_than_an_agent_keeps() {
         let stores = tempfile::tempdir().unwrap();
-        let keeping = |id: &str, is_new| PersistenceRequest {
-            id: id.into(),
-            is_new,
-            log: None,
-        };
+        let keeping = |id: &str, is_new| PersistenceRequest { id: id.into(), is_new, log: None };
         let asked = |keeping: &PersistenceRequest| keeping.directory(Some(stores.path()));
         let id = |number: usize| format!("{number:040x}");
         let refused = keeping(&id(0), true).directory(None).unwrap_err();

@@ -99,12 +99,7 @@ impl HalfOpen {
         let inbox = endpoint.export(inbox_bytes(options), Access::Write)?;
         let introduction = introduce(options, inbox.token());
         send_message(&mut *queue_pair, &introduction, deadline)?;
-        Ok(Self {
-            queue_pair,
-            inbox,
-            options,
-            endpoint,
-        })
+        Ok(Self { queue_pair, inbox, options, endpoint })
     }
 
     /// Waits for the other side.
@@ -113,9 +108,7 @@ impl HalfOpen {
         let (outbox_options, token) = parse_introduction(&answer)?;
         let outbox = self.endpoint.import(&token)?;
         if outbox.len() != inbox_bytes(outbox_options) as u64 {
-            return Err(OffloadError::Violation(
-                "memory of another size than it said",
-            ));
+            return Err(OffloadError::Violation("memory of another size than it said"));
         }
         Ok(Channel {
             queue_pair: self.queue_pair,

@@ -91,18 +91,12 @@ mod tests {
     use super::super::{Channel, ChannelOptions};
 
     fn pair() -> [Channel; 2] {
-        let options = ChannelOptions {
-            slot_bytes: 256,
-            slots: 2,
-        };
+        let options = ChannelOptions { slot_bytes: 256, slots: 2 };
         Channel::pairs(1, options).unwrap().remove(0)
     }
 
     fn is_woken(channel: &Channel, seconds: i64) -> bool {
-        let most = Timespec {
-            tv_sec: seconds,
-            tv_nsec: 0,
-        };
+        let most = Timespec { tv_sec: seconds, tv_nsec: 0 };
         let event = channel.event_fd().expect("who is asked has events");
         let mut fds = [PollFd::new(&event, PollFlags::IN)];
         poll(&mut fds, Some(&most)).unwrap() == 1
@@ -123,10 +117,7 @@ mod tests {
             assert!(asking.receive().unwrap().is_none());
             asking.wake().unwrap();
             assert!(is_woken(&answering, 10));
-            assert_eq!(
-                answering.receive().unwrap(),
-                Some((number, &b"question"[..]))
-            );
+            assert_eq!(answering.receive().unwrap(), Some((number, &b"question"[..])));
             answering.send(number, b"answer").unwrap();
             assert_eq!(asking.receive().unwrap(), Some((number, &b"answer"[..])));
         }

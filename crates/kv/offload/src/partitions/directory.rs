@@ -123,10 +123,8 @@ impl KeptPartitions {
             None => {
                 let id = || random_hex().map(|id| RemotePartitions { id, is_new: true });
                 let elsewhere = (elsewhere > 0).then(id).transpose();
-                let record = Record {
-                    division: wanted,
-                    elsewhere: elsewhere.map_err(io_error(path))?,
-                };
+                let record =
+                    Record { division: wanted, elsewhere: elsewhere.map_err(io_error(path))? };
                 if all > 1 || record.elsewhere.is_some() {
                     record.write(path)?;
                 }
@@ -149,16 +147,9 @@ impl KeptPartitions {
     /// [`DirectoryError`].
     pub fn confirm(path: &Path) -> Result<(), DirectoryError> {
         match Record::read(path)? {
-            Some(Record {
-                division,
-                elsewhere: Some(RemotePartitions { id, is_new: true }),
-            }) => {
+            Some(Record { division, elsewhere: Some(RemotePartitions { id, is_new: true }) }) => {
                 let elsewhere = Some(RemotePartitions { id, is_new: false });
-                Record {
-                    division,
-                    elsewhere,
-                }
-                .write(path)
+                Record { division, elsewhere }.write(path)
             }
             _ => Ok(()),
         }
@@ -185,10 +176,7 @@ impl Record {
                 None => Err(DirectoryError::Damaged { path: name }),
             },
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let whole = Self {
-                    division: PartitionLayout { here: 1, all: 1 },
-                    elsewhere: None,
-                };
+                let whole = Self { division: PartitionLayout { here: 1, all: 1 }, elsewhere: None };
                 match has_any(path, &["partition-"])? {
                     true => Err(DirectoryError::Damaged { path: name }),
                     false => Ok(has_any(path, &["log-", "snapshot-"])?.then_some(whole)),
@@ -223,10 +211,7 @@ impl Record {
             }
         };
         let is_possible = all > 0 && here <= all && (here < all) == elsewhere.is_some();
-        is_possible.then_some(Self {
-            division: PartitionLayout { here, all },
-            elsewhere,
-        })
+        is_possible.then_some(Self { division: PartitionLayout { here, all }, elsewhere })
     }
 
     /// Writes it durably, before anything else is written.
@@ -266,10 +251,7 @@ fn has_any(path: &Path, prefixes: &[&str]) -> Result<bool, DirectoryError> {
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> DirectoryError {
-    move |source| DirectoryError::Io {
-        path: path.into(),
-        source,
-    }
+    move |source| DirectoryError::Io { path: path.into(), source }
 }
 
 #[cfg(test)]
@@ -303,20 +285,10 @@ mod tests {
         refused(path, 3, 0, "holds 2 partitions, one");
         refused(path, 2, 1, "not 2 partitions and 1 on a DPU");
         let file = path.join("partitions");
-        for damaged in [
-            "two\n",
-            "0\n",
-            "",
-            "1 of 2\n",
-            "2 of 1\n",
-            "1 of 2\ndpu ../x\n",
-        ] {
+        for damaged in ["two\n", "0\n", "", "1 of 2\n", "2 of 1\n", "1 of 2\ndpu ../x\n"] {
             fs::write(&file, damaged).unwrap();
             let read = KeptPartitions::open(path, 2, 0);
-            assert!(
-                matches!(read, Err(DirectoryError::Damaged { .. })),
-                "{damaged}"
-            );
+            assert!(matches!(read, Err(DirectoryError::Damaged { .. })), "{damaged}");
         }
         fs::remove_file(&file).unwrap();
         fs::create_dir(&two[1]).unwrap();
@@ -339,13 +311,7 @@ mod tests {
             // The agent may not have it yet.
             let again = open(path, here, elsewhere);
             assert_eq!(again.here.len(), here);
-            assert_eq!(
-                again.elsewhere,
-                Some(RemotePartitions {
-                    id: id.clone(),
-                    is_new
-                })
-            );
+            assert_eq!(again.elsewhere, Some(RemotePartitions { id: id.clone(), is_new }));
             KeptPartitions::confirm(path).unwrap();
             let is_new = false;
             let confirmed = open(path, here, elsewhere).elsewhere;

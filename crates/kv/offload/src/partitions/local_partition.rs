@@ -23,12 +23,7 @@ impl LocalPartition {
         responders: Vec<Responder>,
         task_queue: Arc<TaskQueue>,
     ) -> Self {
-        Self {
-            own,
-            responders,
-            task_queue,
-            failure: None,
-        }
+        Self { own, responders, task_queue, failure: None }
     }
 
     /// Answers the requests of other workers. Returns `true` if there were any.
@@ -62,8 +57,7 @@ impl LocalPartition {
 
     /// Finds out who has ended.
     pub(super) fn check(&mut self) {
-        self.responders
-            .retain_mut(|responder| is_there(responder.check()));
+        self.responders.retain_mut(|responder| is_there(responder.check()));
     }
 }
 

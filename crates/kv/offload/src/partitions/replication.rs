@@ -31,7 +31,7 @@ impl Partitioned {
         // Waiting would keep this worker from answering the one that it waits for.
         if self.is_changing_role.swap(true, Ordering::Acquire) {
             return Err(
-                "another client has the server become a replica or primary; try again".into(),
+                "another client has the server become a replica or primary; try again".into()
             );
         }
         let changed = change(self);
@@ -95,8 +95,7 @@ impl Replication for Partitioned {
     }
 
     fn check(&self, request: &SyncRequest) -> Result<(), String> {
-        self.own_replication()
-            .map_or(Ok(()), |own| own.check(request))
+        self.own_replication().map_or(Ok(()), |own| own.check(request))
     }
 
     fn history_ends(&mut self) -> Box<[u64]> {
@@ -105,8 +104,7 @@ impl Replication for Partitioned {
     }
 
     fn acknowledgments(&self, ends: &[u64], wanted: usize) -> usize {
-        self.own_replication()
-            .map_or(0, |own| own.acknowledgments(ends, wanted))
+        self.own_replication().map_or(0, |own| own.acknowledgments(ends, wanted))
     }
 }
 

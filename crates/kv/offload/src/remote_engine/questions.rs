@@ -31,10 +31,7 @@ impl RemoteEngine {
         let Some(channel) = &mut self.channel else {
             return;
         };
-        self.in_flight.push_back(InFlight {
-            left: 1,
-            sent_ticks: self.counts.clock.now(),
-        });
+        self.in_flight.push_back(InFlight { left: 1, sent_ticks: self.counts.clock.now() });
         if let Err(error) = channel.send(0, &self.body) {
             self.fail(error);
         }
@@ -85,9 +82,8 @@ impl RemoteEngine {
         let count = transaction.requests.len();
         let mut done = 0;
         let executed = self.poll_answer(|bytes| {
-            let (is_executed, mut bytes) = bytes
-                .split_first()
-                .ok_or(OffloadError::Violation("no answer"))?;
+            let (is_executed, mut bytes) =
+                bytes.split_first().ok_or(OffloadError::Violation("no answer"))?;
             while *is_executed == 1 && done < count {
                 answers(done, decode_answer(&mut bytes)?);
                 done += 1;
@@ -162,13 +158,8 @@ impl RemoteEngine {
     pub fn poll_save(&mut self) -> Option<Result<(), String>> {
         let answer = self.poll_answer(|bytes| match bytes {
             [1] => Ok(Ok(())),
-            [0, reason @ ..] => Ok(Err(clean(
-                &String::from_utf8_lossy(reason),
-                REASON_MAX_BYTES,
-            ))),
-            _ => Err(OffloadError::Violation(
-                "something else than whether it is saved",
-            )),
+            [0, reason @ ..] => Ok(Err(clean(&String::from_utf8_lossy(reason), REASON_MAX_BYTES))),
+            _ => Err(OffloadError::Violation("something else than whether it is saved")),
         })?;
         Some(answer.unwrap_or_else(|| Err(UNREACHABLE.into())))
     }

@@ -18,13 +18,11 @@ pub(super) fn answer(
     let reads = reads.filter(|(_, request)| !request.operation.is_write());
     let (numbers, reads): (Vec<usize>, Vec<Request<'_>>) =
         reads.map(|(number, read)| (number, read.clone())).unzip();
-    server
-        .engine()
-        .execute(&reads, now_ms, &mut |index, answer| {
-            let record = &mut records[numbers[index]];
-            record.clear();
-            encode_answer(&answer, record);
-        });
+    server.engine().execute(&reads, now_ms, &mut |index, answer| {
+        let record = &mut records[numbers[index]];
+        record.clear();
+        encode_answer(&answer, record);
+    });
     records.iter().for_each(|record| add(record));
     reads.len() as u64
 }

@@ -58,12 +58,8 @@ impl ReplayWindow {
         if self.clients.len() >= CLIENTS_MAX {
             return DuplicateCheck::TableFull;
         }
-        let mut new = Client {
-            greatest: sequence,
-            executed: [0; WORDS],
-            doubtful_to: 0,
-            seen_ms: now_ms,
-        };
+        let mut new =
+            Client { greatest: sequence, executed: [0; WORDS], doubtful_to: 0, seen_ms: now_ms };
         new.record(sequence);
         self.clients.insert(client, new);
         DuplicateCheck::New

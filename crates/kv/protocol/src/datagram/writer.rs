@@ -16,11 +16,7 @@ impl RequestDatagram {
     pub fn begin(&mut self, header: &Header) {
         self.bytes.clear();
         self.count = 0;
-        Header {
-            count: 0,
-            ..*header
-        }
-        .write(&mut self.bytes);
+        Header { count: 0, ..*header }.write(&mut self.bytes);
     }
 
     /// Adds a request unless the datagram would become longer than `max` bytes. Returns `true` if it was

@@ -28,17 +28,9 @@ pub(super) enum Parsed<'a> {
     /// The input is a request of the binary protocol.
     Binary,
     /// The command line is refused with its data, of which `data_len` bytes follow.
-    Refused {
-        len: usize,
-        data_len: usize,
-        error: &'static [u8],
-    },
+    Refused { len: usize, data_len: usize, error: &'static [u8] },
     /// The command has `len` bytes. `data` is empty for a command without data.
-    Command {
-        len: usize,
-        line: &'a [u8],
-        data: &'a [u8],
-    },
+    Command { len: usize, line: &'a [u8], data: &'a [u8] },
 }
 
 /// Splits a line into words.
@@ -80,11 +72,7 @@ pub(super) fn parse<'a>(input: &'a [u8], into: &mut Vec<&'a [u8]>) -> Parsed<'a>
     }
     let begin = end + 1;
     let Some(data_len) = data_len(into) else {
-        return Parsed::Command {
-            len: begin,
-            line,
-            data: &[],
-        };
+        return Parsed::Command { len: begin, line, data: &[] };
     };
     with_data(input, begin, line, data_len)
 }
@@ -114,20 +102,12 @@ fn with_data<'a>(
     let len = match data_len {
         Ok(len) => len,
         Err(error) => {
-            return Parsed::Refused {
-                len: begin,
-                data_len: 0,
-                error,
-            };
+            return Parsed::Refused { len: begin, data_len: 0, error };
         }
     };
     let whole = len + END.len();
     if len > VALUE_MAX_BYTES {
-        return Parsed::Refused {
-            len: begin,
-            data_len: whole,
-            error: TOO_LARGE,
-        };
+        return Parsed::Refused { len: begin, data_len: whole, error: TOO_LARGE };
     }
     let there = input.len() - begin;
     if there < whole {
@@ -136,17 +116,9 @@ fn with_data<'a>(
     }
     let data = &input[begin..begin + len];
     if &input[begin + len..begin + whole] != END {
-        return Parsed::Refused {
-            len: begin + whole,
-            data_len: 0,
-            error: BAD_CHUNK,
-        };
+        return Parsed::Refused { len: begin + whole, data_len: 0, error: BAD_CHUNK };
     }
-    Parsed::Command {
-        len: begin + whole,
-        line,
-        data,
-    }
+    Parsed::Command { len: begin + whole, line, data }
 }
 
 /// Parses a whole number in decimal digits with an optional sign.
@@ -161,11 +133,7 @@ fn number(word: &[u8]) -> Option<i64> {
 /// Parses a number without a sign.
 pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     let digits = word.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(word)
-        .ok()
-        .filter(|_| digits)?
-        .parse()
-        .ok()
+    std::str::from_utf8(word).ok().filter(|_| digits)?.parse().ok()
 }
 
 /// Refuses a key that is missing or too long.

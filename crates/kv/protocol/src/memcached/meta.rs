@@ -175,11 +175,8 @@ impl Flags {
             Some(front @ (b'A' | b'P')) => {
                 let is_bound = self.version.is_some() || self.expiry.is_some();
                 self.without(&[(is_bound || self.autovivify.is_some(), b"c")])?;
-                let operation = Operation::Append {
-                    value: data,
-                    front: front == b'P',
-                    create: false,
-                };
+                let operation =
+                    Operation::Append { value: data, front: front == b'P', create: false };
                 return Ok((operation, MetaCommand::Append, self));
             }
             Some(_) => return Err(b"CLIENT_ERROR invalid mode for ms M token\r\n"),
@@ -200,9 +197,7 @@ impl Flags {
 
     fn delete<'a>(self) -> HandlerResult<'a> {
         self.without(&[(self.expiry.is_some(), b"")])?;
-        let operation = Operation::Delete {
-            version: self.version,
-        };
+        let operation = Operation::Delete { version: self.version };
         Ok((operation, MetaCommand::Delete, self))
     }
 

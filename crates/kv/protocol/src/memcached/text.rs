@@ -114,11 +114,7 @@ fn store<'a>(name: &[u8], words: &[&'a [u8]], data: &'a [u8], batch: &mut Batch<
     let flags = flags.ok_or(BAD_FORMAT)?;
     let expiry = expiry(words[2], batch.now_ms).map_err(|_| BAD_FORMAT)?;
     if name == b"append" || name == b"prepend" {
-        let operation = Operation::Append {
-            value: data,
-            front: name == b"prepend",
-            create: false,
-        };
+        let operation = Operation::Append { value: data, front: name == b"prepend", create: false };
         batch.request(words[0], operation);
         return Ok(ReplyFormat::Appended { is_quiet });
     }
@@ -130,12 +126,7 @@ fn store<'a>(name: &[u8], words: &[&'a [u8]], data: &'a [u8], batch: &mut Batch<
     };
     let operation = Operation::Set {
         value: data,
-        options: SetOptions {
-            flags,
-            expiry,
-            condition,
-            ..SetOptions::default()
-        },
+        options: SetOptions { flags, expiry, condition, ..SetOptions::default() },
     };
     batch.request(words[0], operation);
     Ok(ReplyFormat::Stored { is_quiet })

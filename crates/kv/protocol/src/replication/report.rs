@@ -86,21 +86,14 @@ impl ReplicationReport {
         match (&mut self.role, other.role) {
             (
                 Role::Primary { offset, replicas },
-                Role::Primary {
-                    offset: more,
-                    replicas: others,
-                },
+                Role::Primary { offset: more, replicas: others },
             ) => {
                 *offset += more;
                 others.into_iter().for_each(|other| add(replicas, other));
             }
             (
                 Role::Replica { state, offset, .. },
-                Role::Replica {
-                    state: other,
-                    offset: more,
-                    ..
-                },
+                Role::Replica { state: other, offset: more, .. },
             ) => {
                 *state = (*state).min(other);
                 *offset += more;
@@ -136,12 +129,7 @@ impl ReplicationReport {
         let mut fields: Fields = counts.map(count).into();
         let mut field = |name: &str, value: String| fields.push((SECTION, name.to_owned(), value));
         match &self.role {
-            Role::Replica {
-                host,
-                port,
-                state,
-                offset,
-            } => {
+            Role::Replica { host, port, state, offset } => {
                 field("role", "slave".into());
                 field("master_host", host.clone());
                 field("master_port", port.to_string());
@@ -183,10 +171,7 @@ impl ReplicationReport {
         field("master_link_status", status.into());
         field("master_last_io_seconds_ago", silence);
         field("master_sync_in_progress", flag(state == LinkState::Sync));
-        field(
-            "master_link_last_error",
-            link.error.replace(['\r', '\n'], " "),
-        );
+        field("master_link_last_error", link.error.replace(['\r', '\n'], " "));
     }
 }
 
@@ -210,12 +195,6 @@ fn status(replica: &ReplicaStatus) -> String {
         true => "online",
         false => "send_bulk",
     };
-    let ReplicaStatus {
-        host,
-        port,
-        offset,
-        lag_s,
-        ..
-    } = replica;
+    let ReplicaStatus { host, port, offset, lag_s, .. } = replica;
     format!("ip={host},port={port},state={state},offset={offset},lag={lag_s}")
 }

@@ -22,14 +22,7 @@ pub(super) struct ReplyWriter {
 
 impl ReplyWriter {
     pub(super) fn new(read_only: ReadOnlyReason, now_ms: u64) -> Self {
-        Self {
-            answers: 0,
-            sum: 0,
-            start: 0,
-            has_failed: false,
-            read_only,
-            now_ms,
-        }
+        Self { answers: 0, sum: 0, start: 0, has_failed: false, read_only, now_ms }
     }
 
     /// Writes the next answer to a command. Returns `true` if its reply is complete.
@@ -40,10 +33,7 @@ impl ReplyWriter {
         answer: &Answer<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        let mut reply = RespWriter {
-            out,
-            is_resp3: command.form.is_resp3,
-        };
+        let mut reply = RespWriter { out, is_resp3: command.form.is_resp3 };
         match (command.form.shape, answer) {
             (ReplyKind::Value, Answer::Value(value)) => reply.bulk(value.data),
             (ReplyKind::Stored, Answer::Stored { .. }) => reply.ok(),
@@ -199,8 +189,7 @@ fn write_list(shape: ReplyKind, list: List<'_>, reply: &mut RespWriter<'_>) {
     match shape {
         ReplyKind::Map => {
             reply.map(list.len() / 2);
-            list.iter()
-                .for_each(|element| write_element(element, reply));
+            list.iter().for_each(|element| write_element(element, reply));
         }
         ReplyKind::Half { values } => {
             reply.array(list.len() / 2);
@@ -222,8 +211,7 @@ fn write_list(shape: ReplyKind, list: List<'_>, reply: &mut RespWriter<'_>) {
         }
         _ => {
             reply.array(list.len());
-            list.iter()
-                .for_each(|element| write_element(element, reply));
+            list.iter().for_each(|element| write_element(element, reply));
         }
     }
 }
@@ -259,10 +247,6 @@ fn time(shape: ReplyKind, answer: &Answer<'_>, now_ms: u64) -> i64 {
         ReplyKind::TimeToLive { in_seconds } => (at_ms.saturating_sub(now_ms), in_seconds),
         _ => return NEVER,
     };
-    let time = if in_seconds {
-        ms.saturating_add(500) / 1000
-    } else {
-        ms
-    };
+    let time = if in_seconds { ms.saturating_add(500) / 1000 } else { ms };
     i64::try_from(time).unwrap_or(i64::MAX)
 }

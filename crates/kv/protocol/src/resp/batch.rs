@@ -94,11 +94,7 @@ impl<'a> Batch<'a> {
         if key.len() > KEY_MAX_BYTES {
             return Err(KEY_TOO_LONG);
         }
-        self.requests.push(Request {
-            key,
-            hash: self.hasher.hash(key),
-            operation,
-        });
+        self.requests.push(Request { key, hash: self.hasher.hash(key), operation });
         Ok(())
     }
 

@@ -73,11 +73,7 @@ pub(super) fn id(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
 /// `CLIENT NO-EVICT`, without an effect: the server evicts no clients.
 pub(super) fn no_evict(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let is = |word: &[u8]| arguments[2].eq_ignore_ascii_case(word);
-    if is(b"ON") || is(b"OFF") {
-        call.ok()
-    } else {
-        Err(SYNTAX)
-    }
+    if is(b"ON") || is(b"OFF") { call.ok() } else { Err(SYNTAX) }
 }
 
 pub(super) fn info(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
@@ -96,10 +92,7 @@ pub(super) fn list(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
             lines(call, |_| is_normal)
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"ID") && !ids.is_empty() => {
-            let ids: Vec<u64> = ids
-                .iter()
-                .map(|id| client_id(id))
-                .collect::<Result<_, _>>()?;
+            let ids: Vec<u64> = ids.iter().map(|id| client_id(id)).collect::<Result<_, _>>()?;
             lines(call, |client| ids.contains(&client.id))
         }
         _ => return Err(SYNTAX),
@@ -167,11 +160,7 @@ fn lines(call: &mut Call<'_>, is_wanted: impl Fn(&ClientInfo<'_>) -> bool) -> St
 pub(super) fn kill(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     if let [address] = &arguments[2..] {
         let killed = kill_where(call, |client, _| client.address.as_bytes() == *address);
-        return if killed > 0 {
-            call.ok()
-        } else {
-            Err(ErrorReply::new("ERR No such client"))
-        };
+        return if killed > 0 { call.ok() } else { Err(ErrorReply::new("ERR No such client")) };
     }
     let (filters, rest) = arguments[2..].as_chunks();
     let mut skips_own = true;
@@ -190,16 +179,14 @@ pub(super) fn kill(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     }
     let killed = kill_where(call, |client, own| {
         !(skips_own && client.id == own)
-            && filters.iter().all(
-                |[filter, value]| match filter.to_ascii_uppercase().as_slice() {
-                    b"ID" => kill_id(value) == Ok(client.id),
-                    b"ADDR" => client.address.as_bytes() == *value,
-                    b"LADDR" => client.local_address.as_bytes() == *value,
-                    b"USER" => *value == b"default",
-                    b"TYPE" => is_normal(value) == Ok(true),
-                    _ => true,
-                },
-            )
+            && filters.iter().all(|[filter, value]| match filter.to_ascii_uppercase().as_slice() {
+                b"ID" => kill_id(value) == Ok(client.id),
+                b"ADDR" => client.address.as_bytes() == *value,
+                b"LADDR" => client.local_address.as_bytes() == *value,
+                b"USER" => *value == b"default",
+                b"TYPE" => is_normal(value) == Ok(true),
+                _ => true,
+            })
     });
     call.reply().integer(killed);
     Ok(())

@@ -144,10 +144,7 @@ pub(super) struct CommandTable {
 
 impl CommandTable {
     pub(super) const fn new(commands: &'static [Command]) -> Self {
-        let empty = Slot {
-            folded: 0,
-            number: 0,
-        };
+        let empty = Slot { folded: 0, number: 0 };
         let mut index = [empty; SLOTS];
         let mut number = 1;
         while number <= commands.len() {
@@ -192,9 +189,8 @@ impl CommandTable {
         if let ([_, name, ..], Action::Subcommands(_) | Action::SubcommandsOr(..)) =
             (arguments, command.action)
         {
-            let subcommand = command
-                .subcommand(name)
-                .ok_or_else(|| unknown_subcommand(command, name))?;
+            let subcommand =
+                command.subcommand(name).ok_or_else(|| unknown_subcommand(command, name))?;
             if !subcommand.accepts(arguments.len()) {
                 let name = format!("{}|{}", command.name, subcommand.name);
                 return Err(ErrorReply::wrong_arity(&name));

@@ -255,17 +255,8 @@ mod tests {
                 assert_eq!(TABLE.find(name.as_bytes()).unwrap().name, command.name);
             }
         }
-        for name in [
-            "",
-            "g",
-            "ge",
-            "gett",
-            "get\0",
-            "GET ",
-            "pexpiretim",
-            "zrangebyscor",
-            "G\x05T",
-        ] {
+        for name in ["", "g", "ge", "gett", "get\0", "GET ", "pexpiretim", "zrangebyscor", "G\x05T"]
+        {
             assert!(TABLE.find(name.as_bytes()).is_none(), "{name}");
         }
     }

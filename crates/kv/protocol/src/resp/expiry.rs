@@ -18,10 +18,7 @@ impl TimeUnit {
     pub(super) const MILLISECONDS_SINCE_1970: Self = Self::new(false, true);
 
     const fn new(is_seconds: bool, is_absolute: bool) -> Self {
-        Self {
-            is_seconds,
-            is_absolute,
-        }
+        Self { is_seconds, is_absolute }
     }
 
     /// Returns the unit of a time option of `SET` and `GETEX`; `None` if `option` is another word.
@@ -43,11 +40,7 @@ impl TimeUnit {
     /// Converts a time to milliseconds since 1970; `None` if that overflows.
     fn to_ms(self, time: i64, now_ms: u64) -> Option<i64> {
         let factor = if self.is_seconds { 1000 } else { 1 };
-        let base = if self.is_absolute {
-            0
-        } else {
-            i64::try_from(now_ms).ok()?
-        };
+        let base = if self.is_absolute { 0 } else { i64::try_from(now_ms).ok()? };
         time.checked_mul(factor)?.checked_add(base)
     }
 }

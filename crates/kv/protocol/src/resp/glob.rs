@@ -51,11 +51,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
 /// Matches a byte with the front of a pattern that is not empty. Returns the rest of the pattern.
 fn match_one(pattern: &[u8], byte: u8, ignores_case: bool) -> Option<&[u8]> {
     let fold = |byte: u8| {
-        if ignores_case {
-            byte.to_ascii_lowercase()
-        } else {
-            byte
-        }
+        if ignores_case { byte.to_ascii_lowercase() } else { byte }
     };
     match pattern {
         [b'?', rest @ ..] => Some(rest),

@@ -90,10 +90,7 @@ pub(super) fn docs(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let names = &arguments[2..];
     let commands: Vec<&Command> = match names {
         [] => call.table.commands().iter().collect(),
-        names => names
-            .iter()
-            .filter_map(|name| call.table.find(name))
-            .collect(),
+        names => names.iter().filter_map(|name| call.table.find(name)).collect(),
     };
     let mut reply = call.reply();
     reply.map(commands.len());

@@ -8,12 +8,8 @@ use overside_kv_store::{ExpiryCondition, Operation};
 type HandlerResult = Result<ReplyKind, ErrorReply>;
 
 /// Condition of `PERSIST`.
-pub(super) const IF_SOME: ExpiryCondition = ExpiryCondition {
-    if_never: false,
-    if_some: true,
-    if_later: false,
-    if_earlier: false,
-};
+pub(super) const IF_SOME: ExpiryCondition =
+    ExpiryCondition { if_never: false, if_some: true, if_later: false, if_earlier: false };
 
 /// `MEMORY USAGE key [SAMPLES count]`
 pub(super) fn memory_usage<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> HandlerResult {
@@ -67,9 +63,7 @@ fn expiry_condition(options: &[&[u8]]) -> Result<ExpiryCondition, ErrorReply> {
         ));
     }
     if c.if_later && c.if_earlier {
-        return Err(ErrorReply::new(
-            "ERR GT and LT options at the same time are not compatible",
-        ));
+        return Err(ErrorReply::new("ERR GT and LT options at the same time are not compatible"));
     }
     Ok(condition)
 }

@@ -13,9 +13,7 @@ const SCAN_COUNT_MAX: usize = 64 << 10;
 const SCAN_COUNT: usize = 10;
 
 pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
-    let position = std::str::from_utf8(arguments[1])
-        .ok()
-        .and_then(|t| t.parse().ok());
+    let position = std::str::from_utf8(arguments[1]).ok().and_then(|t| t.parse().ok());
     let position = position.ok_or(ErrorReply::new("ERR invalid cursor"))?;
     let mut filter = Filter::default();
     let mut count = SCAN_COUNT;
@@ -24,10 +22,7 @@ pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
         match option.to_ascii_uppercase().as_slice() {
             b"COUNT" => {
                 let number = integer(value)?;
-                count = usize::try_from(number)
-                    .ok()
-                    .filter(|count| *count > 0)
-                    .ok_or(SYNTAX)?;
+                count = usize::try_from(number).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             }
             b"MATCH" => filter.pattern = Some(glob::pattern(value)?),
             b"TYPE" => filter.kind = Some(value),
@@ -48,10 +43,7 @@ pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
 }
 
 pub(super) fn keys(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
-    let filter = Filter {
-        pattern: Some(glob::pattern(arguments[1])?),
-        kind: None,
-    };
+    let filter = Filter { pattern: Some(glob::pattern(arguments[1])?), kind: None };
     let mut keys = KeyList::default();
     let mut position = ScanPosition::default();
     loop {
@@ -90,32 +82,21 @@ impl KeyList {
         filter: Filter<'_>,
     ) -> Result<ScanPosition, ErrorReply> {
         let now_ms = call.now_ms;
-        let next = call
-            .server
-            .engine()
-            .scan(position, count, now_ms, &mut |key, metadata| {
-                // The caller refuses a list that is too long.
-                if self.bulks.len() > OUTPUT_MAX_BYTES {
-                    return;
-                }
-                let name = kind_name(metadata.kind).as_bytes();
-                if filter
-                    .kind
-                    .is_none_or(|kind| kind.eq_ignore_ascii_case(name))
-                    && filter
-                        .pattern
-                        .is_none_or(|pattern| glob::matches(pattern, key, false))
-                {
-                    self.len += 1;
-                    let out = &mut self.bulks;
-                    // RESP2 and RESP3 have the same bulk strings.
-                    RespWriter {
-                        out,
-                        is_resp3: false,
-                    }
-                    .bulk(key);
-                }
-            });
+        let next = call.server.engine().scan(position, count, now_ms, &mut |key, metadata| {
+            // The caller refuses a list that is too long.
+            if self.bulks.len() > OUTPUT_MAX_BYTES {
+                return;
+            }
+            let name = kind_name(metadata.kind).as_bytes();
+            if filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(name))
+                && filter.pattern.is_none_or(|pattern| glob::matches(pattern, key, false))
+            {
+                self.len += 1;
+                let out = &mut self.bulks;
+                // RESP2 and RESP3 have the same bulk strings.
+                RespWriter { out, is_resp3: false }.bulk(key);
+            }
+        });
         next.map_err(|refusal| call.refusal(refusal))
     }
 

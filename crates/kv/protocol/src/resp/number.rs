@@ -23,11 +23,7 @@ pub(super) fn parse_i64(text: &[u8]) -> Option<i64> {
         // 19 digits fit.
         number = number * 10 + u64::from(digit);
     }
-    if is_negative {
-        0_i64.checked_sub_unsigned(number)
-    } else {
-        i64::try_from(number).ok()
-    }
+    if is_negative { 0_i64.checked_sub_unsigned(number) } else { i64::try_from(number).ok() }
 }
 
 /// Parses a fraction or an infinity, unless it is out of the range of a double.

@@ -49,11 +49,7 @@ impl Limits {
                 is_authenticated,
             }
         } else {
-            Self {
-                arguments: 10,
-                argument_bytes: 16 << 10,
-                is_authenticated,
-            }
+            Self { arguments: 10, argument_bytes: 16 << 10, is_authenticated }
         }
     }
 
@@ -125,13 +121,7 @@ fn parse_inline<'a>(
 
 /// Continues where the last call ended. Returns `None` if the command is complete.
 fn resume(input: &[u8], progress: &mut Progress, limits: Limits) -> Option<Parsed> {
-    match read_arguments(
-        input,
-        progress.offset,
-        progress.arguments_left,
-        limits,
-        |_| (),
-    ) {
+    match read_arguments(input, progress.offset, progress.arguments_left, limits, |_| ()) {
         Ok(_) => None,
         Err(Stop::Incomplete(further)) => {
             *progress = further;

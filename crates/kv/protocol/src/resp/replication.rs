@@ -36,10 +36,7 @@ pub(super) fn replicaof(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResu
         let host = std::str::from_utf8(host).map_err(|_| ErrorReply::new("ERR Invalid host"))?;
         let port = parse_i64(port).and_then(|port| u16::try_from(port).ok());
         let port = port.filter(|port| *port > 0);
-        replication.follow(
-            host,
-            port.ok_or(ErrorReply::new("ERR Invalid master port"))?,
-        )
+        replication.follow(host, port.ok_or(ErrorReply::new("ERR Invalid master port"))?)
     };
     done.map_err(|text| refused(&text))?;
     call.ok()
@@ -65,12 +62,7 @@ pub(super) fn role(call: &mut Call<'_>, _: &[&[u8]]) -> CommandResult {
                 reply.bulk(replica.offset.to_string().as_bytes());
             }
         }
-        Role::Replica {
-            host,
-            port,
-            state,
-            offset,
-        } => {
+        Role::Replica { host, port, state, offset } => {
             reply.array(5);
             reply.bulk(b"slave");
             reply.bulk(host.as_bytes());
@@ -91,9 +83,7 @@ pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
         number.ok_or(SYNTAX)
     }
     if number::<u64>(arguments, 1)? != STREAM_VERSION {
-        return Err(refused(&format!(
-            "this server has version {STREAM_VERSION} of the stream"
-        )));
+        return Err(refused(&format!("this server has version {STREAM_VERSION} of the stream")));
     }
     let id = |at: usize| match arguments.get(at) {
         Some(id) => Ok(String::from_utf8_lossy(&id[..id.len().min(64)]).into_owned()),
@@ -120,9 +110,8 @@ pub(super) fn sync(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
 pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let replicas = parse_i64(arguments[1]).ok_or(NOT_AN_INTEGER)?;
     let timeout = parse_i64(arguments[2]);
-    let timeout = timeout.ok_or(ErrorReply::new(
-        "ERR timeout is not an integer or out of range",
-    ))?;
+    let timeout =
+        timeout.ok_or(ErrorReply::new("ERR timeout is not an integer or out of range"))?;
     let timeout_ms =
         u64::try_from(timeout).map_err(|_| ErrorReply::new("ERR timeout is negative"))?;
     let replication = call.server.replication().ok_or(IMPOSSIBLE)?;
@@ -140,12 +129,7 @@ pub(super) fn wait(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
         0 => u64::MAX,
         _ => call.now_ms.saturating_add(timeout_ms),
     };
-    call.session.replica_wait = Some(ReplicaWait {
-        ends,
-        replicas,
-        end_ms,
-        have,
-    });
+    call.session.replica_wait = Some(ReplicaWait { ends, replicas, end_ms, have });
     Ok(())
 }
 

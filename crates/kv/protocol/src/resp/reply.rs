@@ -67,8 +67,7 @@ impl RespWriter<'_> {
     pub(super) fn integer(&mut self, number: i64) {
         match u8::try_from(number) {
             Ok(digit @ 0..=9) => {
-                self.out
-                    .extend_from_slice(&[b':', b'0' + digit, b'\r', b'\n']);
+                self.out.extend_from_slice(&[b':', b'0' + digit, b'\r', b'\n']);
             }
             _ => self.header(b':', number),
         }
@@ -83,8 +82,7 @@ impl RespWriter<'_> {
         self.out.reserve(bytes.len() + 16);
         match u8::try_from(bytes.len()) {
             Ok(digit @ 0..=9) => {
-                self.out
-                    .extend_from_slice(&[b'$', b'0' + digit, b'\r', b'\n']);
+                self.out.extend_from_slice(&[b'$', b'0' + digit, b'\r', b'\n']);
             }
             _ => self.header(b'$', bytes.len() as i64),
         }
@@ -148,8 +146,7 @@ impl RespWriter<'_> {
 
     fn header(&mut self, kind: u8, number: i64) {
         self.out.push(kind);
-        self.out
-            .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         self.end_line();
     }
 

@@ -8,10 +8,7 @@ use super::reply::{ErrorReply, SYNTAX};
 
 /// `INFO [section ...]`
 pub(super) fn info(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
-    let sections: Vec<_> = arguments[1..]
-        .iter()
-        .map(|s| s.to_ascii_lowercase())
-        .collect();
+    let sections: Vec<_> = arguments[1..].iter().map(|s| s.to_ascii_lowercase()).collect();
     let wants_all = sections.is_empty()
         || (sections.iter()).any(|s| matches!(s.as_slice(), b"all" | b"everything" | b"default"));
     let is_wanted =
@@ -51,10 +48,7 @@ pub(super) fn config_get(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandRes
     }
     let mut found: Vec<(String, String)> = Vec::new();
     call.server.config(&mut |name, value| {
-        if patterns
-            .iter()
-            .any(|pattern| glob::matches(pattern, name.as_bytes(), true))
-        {
+        if patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes(), true)) {
             found.push((name.to_owned(), value.to_owned()));
         }
     });
@@ -71,8 +65,7 @@ pub(super) fn config_get(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandRes
 pub(super) fn config_set(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
     let name = arguments[2];
     let mut is_known = false;
-    call.server
-        .config(&mut |known, _| is_known |= known.as_bytes().eq_ignore_ascii_case(name));
+    call.server.config(&mut |known, _| is_known |= known.as_bytes().eq_ignore_ascii_case(name));
     let repeated = String::from_utf8_lossy(name);
     let text = if !arguments.len().is_multiple_of(2) {
         return Err(SYNTAX);
@@ -103,11 +96,7 @@ fn saved(result: Result<(), String>) -> CommandResult {
 /// Replies that work has started in the background. Within a transaction, Redis says that it is
 /// only scheduled.
 fn started(call: &mut Call<'_>, work: &str) -> CommandResult {
-    let state = if call.is_in_exec {
-        "scheduled"
-    } else {
-        "started"
-    };
+    let state = if call.is_in_exec { "scheduled" } else { "started" };
     call.reply().simple(&format!("{work} {state}"));
     Ok(())
 }

@@ -43,9 +43,7 @@ pub(super) fn zadd<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Handler
 fn check_options(options: SortedAddOptions, members: usize) -> Result<(), ErrorReply> {
     let o = options;
     if o.if_absent && o.if_present {
-        return Err(ErrorReply::new(
-            "ERR XX and NX options at the same time are not compatible",
-        ));
+        return Err(ErrorReply::new("ERR XX and NX options at the same time are not compatible"));
     }
     if (o.if_absent && (o.if_greater || o.if_less)) || (o.if_greater && o.if_less) {
         return Err(ErrorReply::new(
@@ -53,24 +51,14 @@ fn check_options(options: SortedAddOptions, members: usize) -> Result<(), ErrorR
         ));
     }
     if o.increment && members > 1 {
-        return Err(ErrorReply::new(
-            "ERR INCR option supports a single increment-element pair",
-        ));
+        return Err(ErrorReply::new("ERR INCR option supports a single increment-element pair"));
     }
     Ok(())
 }
 
 pub(super) fn zincrby<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> HandlerResult {
-    let options = SortedAddOptions {
-        increment: true,
-        ..SortedAddOptions::default()
-    };
-    add(
-        batch,
-        arguments[1],
-        &[[arguments[2], arguments[3]]],
-        options,
-    )
+    let options = SortedAddOptions { increment: true, ..SortedAddOptions::default() };
+    add(batch, arguments[1], &[[arguments[2], arguments[3]]], options)
 }
 
 fn add<'a>(
@@ -85,11 +73,7 @@ fn add<'a>(
     });
     let members = pairs.collect::<Result<_, ErrorReply>>()?;
     batch.request(key, Operation::SortedAdd { members, options })?;
-    Ok(if options.increment {
-        ReplyKind::Score
-    } else {
-        ReplyKind::Number
-    })
+    Ok(if options.increment { ReplyKind::Score } else { ReplyKind::Number })
 }
 
 /// Criterion of a range.
@@ -118,9 +102,7 @@ pub(super) fn range<'a>(
     let options = range_options(&arguments[4..], fixed.is_none())?;
     let (by, reverse) = fixed.unwrap_or((options.by.unwrap_or(By::Rank), options.reverse));
     // A count of -1 means without limit.
-    let limit = options
-        .limit
-        .filter(|(_, count)| *count != -1 || by != By::Rank);
+    let limit = options.limit.filter(|(_, count)| *count != -1 || by != By::Rank);
     if limit.is_some() && by == By::Rank {
         return Err(ErrorReply::new(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
@@ -137,20 +119,11 @@ pub(super) fn range<'a>(
         false => (arguments[2], arguments[3]),
     };
     let by = match by {
-        By::Rank => SortedRangeBy::Rank {
-            start: integer(min)?,
-            end: integer(max)?,
-        },
-        By::Score => SortedRangeBy::Score {
-            min: score_bound(min)?,
-            max: score_bound(max)?,
-        },
+        By::Rank => SortedRangeBy::Rank { start: integer(min)?, end: integer(max)? },
+        By::Score => SortedRangeBy::Score { min: score_bound(min)?, max: score_bound(max)? },
         By::Member => match (member_bound(min)?, member_bound(max)?) {
             (MemberBound::Last, _) | (_, MemberBound::First) => NONE,
-            (min, max) => SortedRangeBy::Member {
-                min: min.member(),
-                max: max.member(),
-            },
+            (min, max) => SortedRangeBy::Member { min: min.member(), max: max.member() },
         },
     };
     let (offset, count) = limit.unwrap_or((0, -1));
@@ -164,11 +137,7 @@ pub(super) fn range<'a>(
         with_scores: options.with_scores,
     };
     batch.request(arguments[1], Operation::SortedRange(range))?;
-    Ok(if options.with_scores {
-        ReplyKind::Scored
-    } else {
-        ReplyKind::List { len: 0 }
-    })
+    Ok(if options.with_scores { ReplyKind::Scored } else { ReplyKind::List { len: 0 } })
 }
 
 /// Empty range.
@@ -209,10 +178,7 @@ fn score_bound(text: &[u8]) -> Result<ScoreBound, ErrorReply> {
         text => parse_double(text.trim_ascii_start()).map(|number| number.value),
     };
     let score = score.ok_or(ErrorReply::new("ERR min or max is not a float"))?;
-    Ok(ScoreBound {
-        score,
-        is_exclusive,
-    })
+    Ok(ScoreBound { score, is_exclusive })
 }
 
 /// Bound of a range of members.
@@ -237,8 +203,6 @@ fn member_bound(text: &[u8]) -> Result<MemberBound<'_>, ErrorReply> {
         b"+" => Ok(MemberBound::Last),
         [b'[', member @ ..] => Ok(MemberBound::Member(member, true)),
         [b'(', member @ ..] => Ok(MemberBound::Member(member, false)),
-        _ => Err(ErrorReply::new(
-            "ERR min or max not valid string range item",
-        )),
+        _ => Err(ErrorReply::new("ERR min or max not valid string range item")),
     }
 }

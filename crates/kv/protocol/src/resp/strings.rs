@@ -50,13 +50,7 @@ pub(super) fn getex<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Handle
 }
 
 fn set_always(value: &[u8], expiry: Expiry) -> Operation<'_> {
-    Operation::Set {
-        value,
-        options: SetOptions {
-            expiry,
-            ..SetOptions::default()
-        },
-    }
+    Operation::Set { value, options: SetOptions { expiry, ..SetOptions::default() } }
 }
 
 #[inline]
@@ -105,11 +99,7 @@ fn set_with_options<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Handle
         },
     };
     batch.request(arguments[1], operation)?;
-    Ok(if return_old {
-        ReplyKind::Value
-    } else {
-        ReplyKind::Stored
-    })
+    Ok(if return_old { ReplyKind::Value } else { ReplyKind::Stored })
 }
 
 /// `SETEX` and `PSETEX`
@@ -163,18 +153,11 @@ pub(super) fn msetnx(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Err
 }
 
 pub(super) fn append(value: &[u8]) -> Operation<'_> {
-    Operation::Append {
-        value,
-        front: false,
-        create: true,
-    }
+    Operation::Append { value, front: false, create: true }
 }
 
 pub(super) fn get_range(start: &[u8], end: &[u8]) -> Result<Operation<'static>, ErrorReply> {
-    Ok(Operation::GetRange {
-        start: integer(start)?,
-        end: integer(end)?,
-    })
+    Ok(Operation::GetRange { start: integer(start)?, end: integer(end)? })
 }
 
 pub(super) fn set_range<'a>(offset: &[u8], value: &'a [u8]) -> Result<Operation<'a>, ErrorReply> {

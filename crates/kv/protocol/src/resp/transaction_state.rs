@@ -105,11 +105,7 @@ impl WatchedKeys {
         }
         let mut version = 0;
         let operation = Operation::Watch;
-        let request = Request {
-            key,
-            hash,
-            operation,
-        };
+        let request = Request { key, hash, operation };
         engine.execute(&[request], now_ms, &mut |_, answer| {
             if let Answer::Number(number) = answer {
                 version = number as u64;
@@ -121,7 +117,6 @@ impl WatchedKeys {
 
     pub(super) fn with_hashes(&self, hasher: &KeyHasher) -> Vec<(&[u8], u64, u64)> {
         let keys = self.keys.iter();
-        keys.map(|(key, version)| (&**key, hasher.hash(key), *version))
-            .collect()
+        keys.map(|(key, version)| (&**key, hasher.hash(key), *version)).collect()
     }
 }

@@ -66,19 +66,12 @@ pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
     };
     let watched = std::mem::take(&mut call.session.watched);
     if queue.is_aborted {
-        return Err(ErrorReply::new(
-            "EXECABORT Transaction discarded because of previous errors.",
-        ));
+        return Err(ErrorReply::new("EXECABORT Transaction discarded because of previous errors."));
     }
     if call.server.engine().partitions() > 1 {
         let watched = watched.keys.iter().map(|(key, _)| &**key);
-        let keys: Vec<&[u8]> = watched
-            .chain(
-                queue
-                    .iter()
-                    .flat_map(|arguments| keys(call.table, arguments)),
-            )
-            .collect();
+        let keys: Vec<&[u8]> =
+            watched.chain(queue.iter().flat_map(|arguments| keys(call.table, arguments))).collect();
         if !call.are_together(keys.into_iter()) {
             return Err(CROSS_SLOT);
         }
@@ -115,11 +108,7 @@ pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
             }
         }
     }
-    if execute_part(call, part, &mut watched) {
-        Ok(())
-    } else {
-        conflict(call, start)
-    }
+    if execute_part(call, part, &mut watched) { Ok(()) } else { conflict(call, start) }
 }
 
 /// Returns the arguments of a command that are keys.

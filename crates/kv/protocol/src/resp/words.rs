@@ -120,10 +120,7 @@ mod tests {
     fn words_end_at_spaces_and_at_quotes() {
         assert_eq!(words("  set  a\tb ").unwrap(), ["set", "a", "b"]);
         assert_eq!(words(r#"set "a b" 'c d'"#).unwrap(), ["set", "a b", "c d"]);
-        assert_eq!(
-            words(r#"echo "\x41\n\"" '\'\n'"#).unwrap(),
-            ["echo", "A\n\"", "'\\n"]
-        );
+        assert_eq!(words(r#"echo "\x41\n\"" '\'\n'"#).unwrap(), ["echo", "A\n\"", "'\\n"]);
         assert_eq!(words(r#"echo a"b c""#).unwrap(), ["echo", "ab c"]);
         assert_eq!(words(r#"echo """#).unwrap(), ["echo", ""]);
         assert_eq!(words(r#"echo "a"b"#), None);

@@ -29,12 +29,7 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn name(&self) -> String {
         let kind = if self.is_set { "SET" } else { "GET" };
-        let Self {
-            sockets,
-            train,
-            requests,
-            ..
-        } = self;
+        let Self { sockets, train, requests, .. } = self;
         format!("datagram {kind} -c {sockets} {train} x {requests}")
     }
 }
@@ -76,9 +71,7 @@ impl Client {
         let mut random = Random::new(number as u64 + 1);
         Self {
             socket: DatagramSocket::connect(address, RX_QUEUE_DEFAULT).expect("a socket"),
-            trains: (0..VARIANTS)
-                .map(|_| train(case, id, &mut random))
-                .collect(),
+            trains: (0..VARIANTS).map(|_| train(case, id, &mut random)).collect(),
             next: 0,
             sequence: 1,
             missing: 0,
@@ -107,22 +100,14 @@ fn train(case: &Case, client: u64, random: &mut Random) -> Train {
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     let mut datagram = RequestDatagram::default();
     for _ in 0..case.train {
-        datagram.begin(&Header {
-            client,
-            limit: ETHERNET_BYTES as u16,
-            ..Header::default()
-        });
+        datagram.begin(&Header { client, limit: ETHERNET_BYTES as u16, ..Header::default() });
         for _ in 0..case.requests {
             let key = format!("{:08}", random.below(KEYS));
             let operation = match case.is_set {
                 false => Operation::Get,
                 true => Operation::set(key.as_bytes()),
             };
-            let request = Request {
-                key: key.as_bytes(),
-                hash: 0,
-                operation,
-            };
+            let request = Request { key: key.as_bytes(), hash: 0, operation };
             assert!(datagram.push(&request, ETHERNET_BYTES), "it fits");
         }
         bytes.extend_from_slice(datagram.bytes());

@@ -43,10 +43,7 @@ struct Case {
 }
 
 const fn meta(is_set: bool) -> Case {
-    Case {
-        is_meta: true,
-        ..case(50, 16, is_set, false, 3.0)
-    }
+    Case { is_meta: true, ..case(50, 16, is_set, false, 3.0) }
 }
 
 const fn case(
@@ -56,23 +53,11 @@ const fn case(
     busy_poll: bool,
     goal: f64,
 ) -> Case {
-    Case {
-        connections,
-        pipeline,
-        is_set,
-        busy_poll,
-        is_meta: false,
-        goal,
-    }
+    Case { connections, pipeline, is_set, busy_poll, is_meta: false, goal }
 }
 
 const fn datagrams(train: usize, requests: usize, is_set: bool) -> datagram::Case {
-    datagram::Case {
-        sockets: 8,
-        train,
-        requests,
-        is_set,
-    }
+    datagram::Case { sockets: 8, train, requests, is_set }
 }
 
 /// Each compared with RESP at pipeline 64.
@@ -273,18 +258,13 @@ fn compare_named(name: &str, case: &Case, other: &Peer, own: &Peer) {
 
 /// Datagrams ("own") compared with RESP ("other") of one server.
 fn compare_datagrams(filter: &str) {
-    let cases = DATAGRAM_CASES
-        .iter()
-        .filter(|case| case.name().contains(filter));
+    let cases = DATAGRAM_CASES.iter().filter(|case| case.name().contains(filter));
     let mut peer = None;
     for case in cases {
         let (resp, address) = peer.get_or_insert_with(|| {
             let (process, tcp, udp) = datagram::own();
             load(tcp, false);
-            let peer = Peer {
-                process,
-                address: tcp,
-            };
+            let peer = Peer { process, address: tcp };
             (peer, udp)
         });
         let other = self::case(50, 64, case.is_set, false, DATAGRAM_GOAL);
@@ -329,12 +309,7 @@ impl Sample {
         latencies_us.sort_by(f64::total_cmp);
         let quantile =
             |share: f64| latencies_us[((latencies_us.len() - 1) as f64 * share) as usize];
-        Self {
-            rate,
-            cpu_ns,
-            p50_us: quantile(0.5),
-            p99_us: quantile(0.99),
-        }
+        Self { rate, cpu_ns, p50_us: quantile(0.5), p99_us: quantile(0.99) }
     }
 }
 
@@ -442,10 +417,7 @@ fn measure(case: &Case, peer: &Peer) -> Sample {
         for event in &events {
             let connection = &mut connections[event.data.u64() as usize];
             let count = connection.stream.read(&mut buffer).expect("it answers");
-            assert!(
-                count > 0 && count <= connection.missing_bytes,
-                "a wrong reply"
-            );
+            assert!(count > 0 && count <= connection.missing_bytes, "a wrong reply");
             connection.missing_bytes -= count;
             if connection.missing_bytes == 0 {
                 let sent = connection.sent.pop_front().expect("it was sent");
@@ -463,9 +435,7 @@ fn measure(case: &Case, peer: &Peer) -> Sample {
 impl Connection {
     fn send(&mut self, reply_bytes: usize) {
         self.sent.push_back(Instant::now());
-        self.stream
-            .write_all(&self.pipelines[self.next])
-            .expect("it reads");
+        self.stream.write_all(&self.pipelines[self.next]).expect("it reads");
         self.next = (self.next + 1) % VARIANTS;
         self.missing_bytes += reply_bytes;
     }

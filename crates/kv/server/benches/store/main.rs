@@ -27,18 +27,10 @@ const TURNS: usize = 15;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
-    let mut numbers = arguments
-        .iter()
-        .filter_map(|argument| argument.parse().ok());
-    let items: u64 = numbers
-        .next()
-        .unwrap_or(if is_bench { 16 << 20 } else { 1 << 14 });
+    let mut numbers = arguments.iter().filter_map(|argument| argument.parse().ok());
+    let items: u64 = numbers.next().unwrap_or(if is_bench { 16 << 20 } else { 1 << 14 });
     let only_batch = numbers.next();
-    let (slice, turns) = if is_bench {
-        (SLICE, TURNS)
-    } else {
-        (1 << 12, 1)
-    };
+    let (slice, turns) = if is_bench { (SLICE, TURNS) } else { (1 << 12, 1) };
     cores::pin(cores::first_two()[0]);
 
     let mut store = Store::new(StoreOptions {
@@ -102,10 +94,8 @@ fn run<'k>(
     let mut count = 0;
     for keys in keys.chunks(batch) {
         requests.clear();
-        requests.extend(
-            keys.iter()
-                .map(|key| Request::new(key.as_slice(), &hasher, operation(key))),
-        );
+        requests
+            .extend(keys.iter().map(|key| Request::new(key.as_slice(), &hasher, operation(key))));
         store.execute(&requests, NOW_MS, &mut |index, answer| {
             count += match answer {
                 Answer::Value(value) => u64::from(value.data == keys[index]),

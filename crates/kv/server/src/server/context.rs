@@ -52,14 +52,7 @@ impl ServerContext for Context<'_> {
 
     fn info(&mut self, statistics: &Statistics, field: &mut dyn FnMut(&str, &str, &dyn Display)) {
         let figures = self.state.total(self.clients);
-        info(
-            self.state,
-            &figures,
-            self.backing,
-            statistics,
-            self.now_ms,
-            field,
-        );
+        info(self.state, &figures, self.backing, statistics, self.now_ms, field);
     }
 
     fn config(&mut self, parameter: &mut dyn FnMut(&str, &str)) {
@@ -87,10 +80,7 @@ impl ServerContext for Context<'_> {
         bound.dedup();
         parameter("bind", &bound.join(" "));
         parameter("port", &port.to_string());
-        parameter(
-            "tls-port",
-            &tls_port.map_or(0, |address| address.port()).to_string(),
-        );
+        parameter("tls-port", &tls_port.map_or(0, |address| address.port()).to_string());
         parameter("unixsocket", unix.as_deref().unwrap_or_default());
         parameter("tcp-keepalive", "7200");
         parameter("proto-max-bulk-len", &crate::VALUE_MAX_BYTES.to_string());

@@ -62,11 +62,7 @@ impl DatagramListener {
             // So that others can join, but only from here on: a second server finds the address in use.
             socket.share(count > 1)?;
             address = socket.address()?;
-            all.push(Self {
-                is_steered: false,
-                socket,
-                address,
-            });
+            all.push(Self { is_steered: false, socket, address });
         }
         Ok(all)
     }
@@ -81,10 +77,8 @@ impl DatagramListener {
         if count == 1 {
             return Ok(vec![shared]);
         }
-        let is_steered = !ports_only
-            && (shared[0].socket)
-                .steer(PARTITION_OFFSET, count as u32)
-                .is_ok();
+        let is_steered =
+            !ports_only && (shared[0].socket).steer(PARTITION_OFFSET, count as u32).is_ok();
         let mut address = shared[0].address;
         let mut all = Vec::with_capacity(count);
         for mut first in shared.drain(..) {
@@ -108,10 +102,7 @@ pub(super) struct Datagrams {
 impl Datagrams {
     /// Makes a server for these sockets; `None` if there are none.
     pub(super) fn new(sockets: Vec<DatagramListener>) -> Option<Self> {
-        (!sockets.is_empty()).then(|| Self {
-            sockets,
-            buffers: ReceiveBuffers::new(),
-        })
+        (!sockets.is_empty()).then(|| Self { sockets, buffers: ReceiveBuffers::new() })
     }
 
     /// The sockets, in order of their numbers.
@@ -140,10 +131,8 @@ impl Datagrams {
     /// Executes and answers the received datagrams.
     fn process(&mut self, number: usize, server: &mut PacketServer, serving: &mut Serving<'_>) {
         let listener = &self.sockets[number];
-        let endpoint = Endpoint {
-            is_steered: listener.is_steered,
-            datagram_max_bytes: DATAGRAM_MAX_BYTES,
-        };
+        let endpoint =
+            Endpoint { is_steered: listener.is_steered, datagram_max_bytes: DATAGRAM_MAX_BYTES };
         let counters = &mut serving.state.counters.datagrams;
         let (mut packets, mut senders) = (Vec::new(), Vec::new());
         let mut peers: Vec<&Peer> = Vec::new();

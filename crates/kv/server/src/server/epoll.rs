@@ -34,12 +34,7 @@ impl Epoll {
         token: u64,
         interest: EventFlags,
     ) -> io::Result<()> {
-        Ok(epoll::add(
-            &self.set,
-            socket,
-            EventData::new_u64(token),
-            interest,
-        )?)
+        Ok(epoll::add(&self.set, socket, EventData::new_u64(token), interest)?)
     }
 
     pub(super) fn change(
@@ -59,10 +54,8 @@ impl Epoll {
     /// Waits no longer than `timeout`; a signal ends the wait too.
     pub(super) fn wait(&mut self, timeout: Duration) -> io::Result<()> {
         self.events.clear();
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs() as _,
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
         match epoll::wait(&self.set, spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),

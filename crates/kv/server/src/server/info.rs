@@ -118,12 +118,7 @@ fn stages(figures: &Figures, field: Field<'_>) {
 fn server(state: &State, now_ms: u64, field: Field<'_>) {
     let mut server = |name: &str, value: &dyn Display| field("Server", name, value);
     let uptime_s = now_ms.saturating_sub(state.shared.started_ms) / 1000;
-    let port = state
-        .settings
-        .addresses
-        .tcp
-        .first()
-        .map_or(0, |at| at.port());
+    let port = state.settings.addresses.tcp.first().map_or(0, |at| at.port());
     // What clients take for the version of the commands that they may use.
     server("redis_version", &"7.0.0");
     server("redis_mode", &"standalone");
@@ -158,33 +153,18 @@ fn stats(state: &State, figures: &Figures, statistics: &Statistics, now_ms: u64,
     let mut stats = |name: &str, value: &dyn Display| field("Stats", name, value);
     let counters = &figures.counters;
     let uptime_s = (now_ms.saturating_sub(state.shared.started_ms) / 1000).max(1);
-    stats(
-        "total_connections_received",
-        &counters.traffic.connections_accepted,
-    );
+    stats("total_connections_received", &counters.traffic.connections_accepted);
     stats("total_commands_processed", &figures.commands);
-    stats(
-        "commands_per_second_since_start",
-        &(figures.commands / uptime_s),
-    );
+    stats("commands_per_second_since_start", &(figures.commands / uptime_s));
     stats("total_net_input_bytes", &counters.traffic.bytes_received);
     stats("total_net_output_bytes", &counters.traffic.bytes_sent);
-    stats(
-        "rejected_connections",
-        &counters.traffic.connections_rejected,
-    );
+    stats("rejected_connections", &counters.traffic.connections_rejected);
     stats("expired_keys", &statistics.expirations);
     stats("evicted_keys", &statistics.evictions);
     stats("keyspace_hits", &statistics.hits);
     stats("keyspace_misses", &statistics.misses);
     stats("writes_refused_for_memory", &statistics.refusals);
     stats("acl_access_denied_auth", &counters.traffic.wrong_passwords);
-    stats(
-        "evicted_clients",
-        &counters.closed[CloseReason::Memory as usize],
-    );
-    stats(
-        "stalled_clients",
-        &counters.closed[CloseReason::Stalled as usize],
-    );
+    stats("evicted_clients", &counters.closed[CloseReason::Memory as usize]);
+    stats("stalled_clients", &counters.closed[CloseReason::Stalled as usize]);
 }

@@ -28,27 +28,11 @@ pub(super) fn all(
     let regions = "Clients that write into request regions.";
     let own = [
         ("commands_total", "Commands executed.", figures.commands),
-        (
-            "batches_total",
-            "Batches of commands executed.",
-            figures.batches,
-        ),
+        ("batches_total", "Batches of commands executed.", figures.batches),
         ("connections", "Clients that are connected.", clients),
-        (
-            "memcached_connections",
-            "Those that speak memcached's protocol.",
-            memcached,
-        ),
-        (
-            "connections_memory_bytes",
-            "Memory of all connections.",
-            clients_bytes,
-        ),
-        (
-            "request_region_clients",
-            regions,
-            figures.region_clients as u64,
-        ),
+        ("memcached_connections", "Those that speak memcached's protocol.", memcached),
+        ("connections_memory_bytes", "Memory of all connections.", clients_bytes),
+        ("request_region_clients", regions, figures.region_clients as u64),
     ];
     let counted = (backing.statistics().fields())
         .chain(counters.traffic.fields())
@@ -59,28 +43,16 @@ pub(super) fn all(
             false => out.gauge(name, help, value),
         }
     }
-    let closed = CloseReason::NAMES
-        .map(str::to_owned)
-        .into_iter()
-        .zip(counters.closed);
+    let closed = CloseReason::NAMES.map(str::to_owned).into_iter().zip(counters.closed);
     out.labeled(
-        (
-            "connections_closed_total",
-            "Connections closed, by reason.",
-            "counter",
-        ),
+        ("connections_closed_total", "Connections closed, by reason.", "counter"),
         "reason",
         closed,
     );
     let addresses = &state.settings.addresses;
-    let datagrams = addresses
-        .has_datagrams()
-        .then(|| counters.datagrams.fields());
+    let datagrams = addresses.has_datagrams().then(|| counters.datagrams.fields());
     let frames = addresses.port.as_ref().map(|_| counters.ethernet.fields());
-    let (datagrams, frames) = (
-        datagrams.into_iter().flatten(),
-        frames.into_iter().flatten(),
-    );
+    let (datagrams, frames) = (datagrams.into_iter().flatten(), frames.into_iter().flatten());
     for (name, help, value) in datagrams.chain(frames) {
         const OF_NOW: [&str; 4] = ["backlog_bytes", "queue_bytes", "max_bytes", "frames_links"];
         match OF_NOW.iter().any(|end| name.ends_with(end)) {
@@ -93,30 +65,18 @@ pub(super) fn all(
         .zip(figures.stages_ns)
         .map(|(stage, ns)| (stage.name().to_owned(), ns as f64 / 1e9));
     out.labeled(
-        (
-            "stage_seconds_total",
-            "Time of the threads that serve, by stage.",
-            "counter",
-        ),
+        ("stage_seconds_total", "Time of the threads that serve, by stage.", "counter"),
         "stage",
         stages,
     );
     turns(&mut out, counters);
     if let Some(registration) = &state.settings.registration {
         let registered = "Endpoints that are in the directory.";
-        out.gauge(
-            "directory_registered",
-            registered,
-            registration.registered(),
-        );
+        out.gauge("directory_registered", registered, registration.registered());
         let failed = "Times that the directory did not do what it was asked.";
         out.counter("directory_failures_total", failed, registration.failures());
         let lost = "Leases in the directory that ended although the server was there.";
-        out.counter(
-            "directory_lost_leases_total",
-            lost,
-            registration.lost_leases(),
-        );
+        out.counter("directory_lost_leases_total", lost, registration.lost_leases());
     }
     let replication = backing.replication();
     let replication = replication.map(|replication| replication.report().fields());
@@ -129,11 +89,7 @@ pub(super) fn all(
     }
     for (name, value) in backing.info() {
         if let Ok(value) = value.parse::<f64>() {
-            out.gauge(
-                &format!("persistence_{name}"),
-                "As in INFO persistence.",
-                value,
-            );
+            out.gauge(&format!("persistence_{name}"), "As in INFO persistence.", value);
         }
     }
     out
@@ -144,11 +100,7 @@ fn turns(out: &mut Exposition, counters: &Counters) {
     let help = "Time from the first read of a turn to its last write.";
     out.head("turn_seconds", help, "histogram");
     for (seconds, count) in turns.cumulative() {
-        out.sample(
-            "turn_seconds_bucket",
-            &format_args!("{{le=\"{seconds}\"}}"),
-            count,
-        );
+        out.sample("turn_seconds_bucket", &format_args!("{{le=\"{seconds}\"}}"), count);
     }
     out.sample("turn_seconds_bucket", &"{le=\"+Inf\"}", turns.count());
     out.sample("turn_seconds_sum", &"", turns.sum_s());

@@ -115,10 +115,7 @@ impl Regions {
             senders: &senders,
             reply: &mut |bytes, ends| socket.send(bytes, ends, |peer| Some(peers[peer as usize])),
         };
-        let endpoint = Endpoint {
-            is_steered: false,
-            datagram_max_bytes: DATAGRAM_MAX_BYTES,
-        };
+        let endpoint = Endpoint { is_steered: false, datagram_max_bytes: DATAGRAM_MAX_BYTES };
         let before = self.server.commands();
         self.server.serve(endpoint, received, serving);
         serving.state.counters.datagrams.region_requests += self.server.commands() - before;

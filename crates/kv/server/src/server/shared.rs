@@ -153,10 +153,7 @@ impl Shared {
         stop: Arc<EventFd>,
         wakers: Vec<Option<Arc<Waker>>>,
     ) -> Self {
-        let place = |waker| WorkerState {
-            waker,
-            ..WorkerState::default()
-        };
+        let place = |waker| WorkerState { waker, ..WorkerState::default() };
         Self {
             settings,
             started_ms,
@@ -191,9 +188,7 @@ impl Shared {
 
     /// A worker has nothing more to do for its clients. It serves other workers until all have finished.
     pub(super) fn finish(&self, worker: usize) {
-        self.places[worker]
-            .is_finished
-            .store(true, Ordering::Release);
+        self.places[worker].is_finished.store(true, Ordering::Release);
         let wakers = self.places.iter().filter_map(|place| place.waker.as_ref());
         wakers.for_each(|waker| waker.wake());
     }
@@ -287,9 +282,7 @@ impl Shared {
     /// Memory of all connections.
     pub(super) fn memory_bytes(&self) -> usize {
         let places = self.places.iter();
-        places
-            .map(|place| place.memory_bytes.load(Ordering::Relaxed))
-            .sum()
+        places.map(|place| place.memory_bytes.load(Ordering::Relaxed)).sum()
     }
 
     /// Returns the clients with the most memory, as many as must be closed so that the others use at most

@@ -114,12 +114,7 @@ impl<'b> Worker<'b> {
         stop: &'b EventFd,
     ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
-        let Sockets {
-            listeners,
-            datagrams,
-            port,
-            regions,
-        } = sockets;
+        let Sockets { listeners, datagrams, port, regions } = sockets;
         for (number, listener) in listeners.iter().enumerate() {
             epoll.add(listener, LISTENER | number as u64, EventFlags::IN)?;
         }

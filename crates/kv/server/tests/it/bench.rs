@@ -24,11 +24,7 @@ fn settings(address: SocketAddr, protocol: ProtocolKind, letter: char) -> Settin
         password: None,
         tls: None,
         workload: Workload::ycsb(letter).unwrap(),
-        records: Records {
-            count: 2000,
-            key_bytes: 16,
-            value_bytes: 100,
-        },
+        records: Records { count: 2000, key_bytes: 16, value_bytes: 100 },
         connections: 5,
         threads: 2,
         core: None,
@@ -87,10 +83,7 @@ fn memcached_is_measured_in_both_of_its_protocols() {
 fn datagrams_are_measured_with_one_worker_and_several() {
     for workers in [1, 2] {
         let running = Running::start(ServerSettings {
-            addresses: Addresses {
-                datagram: vec![local()],
-                ..addresses()
-            },
+            addresses: Addresses { datagram: vec![local()], ..addresses() },
             workers,
             ..crate::server::running::settings()
         });
@@ -115,10 +108,7 @@ fn requests_by_one_sided_writes_are_measured_with_one_worker_and_several() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("herd");
         let running = Running::start(ServerSettings {
-            addresses: Addresses {
-                herd: Some(RegionAddress::Path(path.clone())),
-                ..addresses()
-            },
+            addresses: Addresses { herd: Some(RegionAddress::Path(path.clone())), ..addresses() },
             workers,
             ..crate::server::running::settings()
         });
@@ -187,10 +177,7 @@ fn stalling(stall: Duration) -> SocketAddr {
                 thread::sleep(stall);
                 stalled = true;
             }
-            let gets = bytes[..len]
-                .windows(3)
-                .filter(|three| three == b"GET")
-                .count();
+            let gets = bytes[..len].windows(3).filter(|three| three == b"GET").count();
             if stream.write_all(&b"$-1\r\n".repeat(gets)).is_err() {
                 return;
             }
@@ -211,10 +198,7 @@ fn a_stalled_server_cannot_hide_its_queue() {
         ..settings(stalling(stall), ProtocolKind::Resp, 'c')
     };
     // Nearly a third of the requests should have been sent during the stall.
-    let open = run(&Settings {
-        mode: LoadMode::Open { rate: 500.0 },
-        ..base.clone()
-    });
+    let open = run(&Settings { mode: LoadMode::Open { rate: 500.0 }, ..base.clone() });
     let open = open.unwrap().latencies();
     assert!(open.quantile_ns(0.9) > 100_000_000);
     // The closed loop has waited with one.
@@ -238,11 +222,8 @@ fn what_is_no_answer_is_shown() {
         stream.write_all(b"-ERR not today\r\n").unwrap();
         let _ = stream.read(&mut [0; 1000]);
     });
-    let settings = Settings {
-        connections: 1,
-        threads: 1,
-        ..settings(address, ProtocolKind::Resp, 'c')
-    };
+    let settings =
+        Settings { connections: 1, threads: 1, ..settings(address, ProtocolKind::Resp, 'c') };
     match run(&settings) {
         Err(BenchError::Answer { answer, .. }) => assert_eq!(answer, "-ERR not today"),
         other => panic!("{other:?}"),

@@ -22,16 +22,10 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn start(location: &Location, name: &str, is_cache: bool) -> Self {
-        let server = Running::start(Settings {
-            name: Some(name.into()),
-            ..settings()
-        });
+        let server = Running::start(Settings { name: Some(name.into()), ..settings() });
         let mut entry = endpoint(name, &random(), "redis", server.address().port());
         entry.semantics = if is_cache { "cache" } else { "store" }.into();
-        Self {
-            _registration: register(location, &[entry]).0,
-            server,
-        }
+        Self { _registration: register(location, &[entry]).0, server }
     }
 
     /// Returns the number of keys that this member of the cluster has.
@@ -60,9 +54,6 @@ pub(crate) fn fixed(names: &[&str]) -> Membership {
 }
 
 pub(crate) fn connect(location: &Location) -> Cluster {
-    let options = ClusterOptions {
-        timeout: Duration::from_secs(20),
-        ..ClusterOptions::default()
-    };
+    let options = ClusterOptions { timeout: Duration::from_secs(20), ..ClusterOptions::default() };
     Cluster::connect(location.clone(), options).unwrap()
 }

@@ -11,9 +11,7 @@ fn a_request_is_decoded_as_it_was_encoded() {
     let mut requests = Requests::new(1);
     let mut bytes = Vec::new();
     let encoded: Vec<_> = (0..5000).map(|_| requests.next(1 << 40)).collect();
-    encoded
-        .iter()
-        .for_each(|request| encode(request, &mut bytes));
+    encoded.iter().for_each(|request| encode(request, &mut bytes));
     let mut rest = &bytes[..];
     for request in &encoded {
         assert_eq!(decode(&mut rest, &requests.hasher).as_ref(), Ok(request));
@@ -59,15 +57,10 @@ fn what_is_too_long_is_refused_before_it_is_there() {
     let mut rest: &[u8] = &[5, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20];
     assert_eq!(decode(&mut rest, &hasher), Err(DecodeError::TooLong));
     // HSET with 2^60 fields.
-    let mut rest: &[u8] = &[
-        14, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 1,
-    ];
+    let mut rest: &[u8] = &[14, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 1];
     assert_eq!(decode(&mut rest, &hasher), Err(DecodeError::Truncated));
     let mut rest: &[u8] = &[99, 0];
-    assert_eq!(
-        decode(&mut rest, &hasher),
-        Err(DecodeError::UnknownOperation(99))
-    );
+    assert_eq!(decode(&mut rest, &hasher), Err(DecodeError::UnknownOperation(99)));
 }
 
 #[test]

@@ -74,13 +74,7 @@ impl Peer {
 }
 
 fn header(sequence: u64, limit: u16) -> Header {
-    Header {
-        client: 1,
-        sequence,
-        timestamp: sequence ^ 99,
-        limit,
-        ..Header::default()
-    }
+    Header { client: 1, sequence, timestamp: sequence ^ 99, limit, ..Header::default() }
 }
 
 fn packet(header: &Header, requests: &[Request<'_>]) -> Vec<u8> {
@@ -147,20 +141,13 @@ fn answers_are_as_long_as_the_transport_carries_whatever_clients_would_take() {
     let gets = [get(&[1]), get(&[1]), get(&[1]), get(&[2])];
     let datagrams = peer.send(&[packet(&header(2, 60_000), &gets)]);
     assert_eq!(datagrams.len(), 2);
-    assert!(
-        datagrams
-            .iter()
-            .all(|(_, datagram)| datagram.len() <= 1_472)
-    );
+    assert!(datagrams.iter().all(|(_, datagram)| datagram.len() <= 1_472));
     let texts = peer.ask(&packet(&header(3, 60_000), &gets));
     assert_eq!(texts[3], "TooLong");
     assert!(texts[2].starts_with("Answer(Value"));
     // None is so short that nothing can be said.
     peer.longest = 0;
-    assert_eq!(
-        peer.ask(&packet(&header(4, 60_000), &[get(b"none")])),
-        ["Answer(Missing)"]
-    );
+    assert_eq!(peer.ask(&packet(&header(4, 60_000), &[get(b"none")])), ["Answer(Missing)"]);
 }
 
 #[test]
@@ -189,10 +176,7 @@ fn a_copy_of_a_datagram_changes_nothing() {
 fn who_cannot_be_remembered_cannot_write() {
     let mut peer = Peer::new();
     let write = |client| {
-        let header = Header {
-            client,
-            ..header(1, 1400)
-        };
+        let header = Header { client, ..header(1, 1400) };
         packet(&header, &[set(b"a", b"b"), get(b"a")])
     };
     let clients = 0..CLIENTS_MAX as u64;
@@ -216,15 +200,7 @@ fn what_is_malformed_is_dropped_as_a_whole() {
         bytes
     };
     // Magic, unknown flags, an answer, no requests, too many, more than there are, an unknown operation.
-    let bad = [
-        (0, b'k'),
-        (3, 4),
-        (3, ANSWER),
-        (6, 0),
-        (7, 2),
-        (6, 3),
-        (HEADER_BYTES, 99),
-    ];
+    let bad = [(0, b'k'), (3, 4), (3, ANSWER), (6, 0), (7, 2), (6, 3), (HEADER_BYTES, 99)];
     for (at, byte) in bad {
         assert!(peer.send(&[change(at, byte)]).is_empty(), "{at}");
     }

@@ -9,10 +9,7 @@ use crate::oracle::Oracle;
 use crate::requests::Requests;
 
 const NOW_MS: u64 = 1_000_000;
-const OPTIONS: ChannelOptions = ChannelOptions {
-    slot_bytes: 2 << 20,
-    slots: 4,
-};
+const OPTIONS: ChannelOptions = ChannelOptions { slot_bytes: 2 << 20, slots: 4 };
 
 /// A communication engine, and its way to the store.
 struct Asker<'b> {

@@ -10,23 +10,11 @@ use proptest::prelude::*;
 
 use crate::requests::corpus;
 
-const SERVER: Host = Host {
-    mac: [2, 0, 0, 0, 0, 2],
-    address: Ipv4Addr::new(10, 0, 0, 2),
-};
-const CLIENT: Host = Host {
-    mac: [2, 0, 0, 0, 0, 1],
-    address: Ipv4Addr::new(10, 0, 0, 1),
-};
+const SERVER: Host = Host { mac: [2, 0, 0, 0, 0, 2], address: Ipv4Addr::new(10, 0, 0, 2) };
+const CLIENT: Host = Host { mac: [2, 0, 0, 0, 0, 1], address: Ipv4Addr::new(10, 0, 0, 1) };
 
 fn path(vlan: Option<u16>) -> Path {
-    Path {
-        mac: SERVER.mac,
-        vlan,
-        address: SERVER.address,
-        port: 6379,
-        local_port: 20_000,
-    }
+    Path { mac: SERVER.mac, vlan, address: SERVER.address, port: 6379, local_port: 20_000 }
 }
 
 fn datagram(vlan: Option<u16>, payload: &[u8]) -> Vec<u8> {
@@ -48,9 +36,7 @@ fn is_ignored(frame: &[u8], reason: Ignored) -> bool {
 fn mend_ipv4(frame: &mut [u8]) {
     frame[24..26].fill(0);
     let words = frame[14..34].chunks(2);
-    let mut sum: u32 = words
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-        .sum();
+    let mut sum: u32 = words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -171,29 +157,15 @@ fn frames_for_others_and_other_protocols_are_left_alone() {
         assert!(is_ignored(&changed(20, &fragment), Ignored::Fragment));
     }
     // "Don't fragment" is none.
-    assert!(matches!(
-        received(&changed(20, &[0x40, 0])),
-        FrameKind::Datagram(_)
-    ));
-    for malformed in [
-        (14, &[0x44][..]),
-        (14, &[0x4f]),
-        (16, &[0xff, 0xff]),
-        (38, &[0, 7]),
-        (38, &[0xff, 0xff]),
-    ] {
+    assert!(matches!(received(&changed(20, &[0x40, 0])), FrameKind::Datagram(_)));
+    for malformed in
+        [(14, &[0x44][..]), (14, &[0x4f]), (16, &[0xff, 0xff]), (38, &[0, 7]), (38, &[0xff, 0xff])]
+    {
         let frame = changed(malformed.0, malformed.1);
         let found = SERVER.receive(&frame, Checked::Good);
-        assert_eq!(
-            found,
-            FrameKind::Ignored(Ignored::Malformed),
-            "{malformed:?}"
-        );
+        assert_eq!(found, FrameKind::Ignored(Ignored::Malformed), "{malformed:?}");
     }
-    assert_eq!(
-        SERVER.receive(&good, Checked::Bad),
-        FrameKind::Ignored(Ignored::Checksum)
-    );
+    assert_eq!(SERVER.receive(&good, Checked::Bad), FrameKind::Ignored(Ignored::Checksum));
 }
 
 #[test]
@@ -216,9 +188,7 @@ fn checksums_that_a_kernel_or_a_sender_leaves_out_are_no_errors() {
     assert!(matches!(received(&none), FrameKind::Datagram(_)));
     // With offloads there is the sum of the pseudo header, as a kernel leaves it to a device.
     let mut frame = vec![0; 200];
-    let len = CLIENT
-        .write_datagram(&path(None), b"get", true, &mut frame)
-        .unwrap();
+    let len = CLIENT.write_datagram(&path(None), b"get", true, &mut frame).unwrap();
     frame.truncate(len);
     assert_eq!(frame[24..26], [0, 0]);
     assert!(is_ignored(&frame, Ignored::Checksum));
@@ -229,9 +199,7 @@ fn checksums_that_a_kernel_or_a_sender_leaves_out_are_no_errors() {
 #[test]
 fn who_has_the_address_is_answered_to_those_who_ask_for_it() {
     let mut frame = [0; 64];
-    let len = CLIENT
-        .write_arp_request(SERVER.address, &mut frame)
-        .unwrap();
+    let len = CLIENT.write_arp_request(SERVER.address, &mut frame).unwrap();
     let FrameKind::Question(question) = received(&frame[..len]) else {
         panic!("{frame:?}");
     };
@@ -240,24 +208,13 @@ fn who_has_the_address_is_answered_to_those_who_ask_for_it() {
     let found = CLIENT.receive(&reply[..len], Checked::No);
     assert_eq!(found, FrameKind::Neighbor(SERVER.address, SERVER.mac));
     // A host that probes if the address is free has none yet (RFC 5227).
-    let probe = Host {
-        address: Ipv4Addr::UNSPECIFIED,
-        ..CLIENT
-    };
+    let probe = Host { address: Ipv4Addr::UNSPECIFIED, ..CLIENT };
     let len = probe.write_arp_request(SERVER.address, &mut frame).unwrap();
-    assert!(matches!(
-        received(&frame[..len]),
-        FrameKind::Question(Question::Arp { .. })
-    ));
-    let len = CLIENT
-        .write_arp_request(Ipv4Addr::new(10, 0, 0, 9), &mut frame)
-        .unwrap();
+    assert!(matches!(received(&frame[..len]), FrameKind::Question(Question::Arp { .. })));
+    let len = CLIENT.write_arp_request(Ipv4Addr::new(10, 0, 0, 9), &mut frame).unwrap();
     assert!(is_ignored(&frame[..len], Ignored::NotForUs));
     // Another host that says it has the address itself.
-    let twin = Host {
-        address: SERVER.address,
-        ..CLIENT
-    };
+    let twin = Host { address: SERVER.address, ..CLIENT };
     let len = twin.write_arp_request(SERVER.address, &mut frame).unwrap();
     assert!(is_ignored(&frame[..len], Ignored::NotForUs));
 }
@@ -287,10 +244,7 @@ fn an_echo_comes_back_as_it_was() {
     assert_eq!(reply[34..36], [0, 0]);
     assert_eq!(reply[38..len], frame[38..]);
     // The client sends no echo requests, so it ignores the answer.
-    assert_eq!(
-        CLIENT.receive(&reply[..len], Checked::No),
-        FrameKind::Ignored(Ignored::NotForUs)
-    );
+    assert_eq!(CLIENT.receive(&reply[..len], Checked::No), FrameKind::Ignored(Ignored::NotForUs));
     frame[40] ^= 1;
     assert!(is_ignored(&frame, Ignored::Checksum));
 }

@@ -148,9 +148,7 @@ fn command(random: &mut Random) -> Vec<u8> {
 
 fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream
 }
 
@@ -175,14 +173,9 @@ fn replies_are_those_of_memcached() {
     let mut theirs = connect(&peer.address.to_string());
     let mut random = Random::new(1);
     let mut client = Client::new();
-    let mut server = std::env::var("OVERSIDE_KV_MEMCACHED")
-        .ok()
-        .map(|at| connect(&at));
+    let mut server = std::env::var("OVERSIDE_KV_MEMCACHED").ok().map(|at| connect(&at));
     if let Some(server) = &mut server {
-        assert_eq!(
-            replies_until(server, b"flush_all\r\nmn\r\n"),
-            b"OK\r\nMN\r\n"
-        );
+        assert_eq!(replies_until(server, b"flush_all\r\nmn\r\n"), b"OK\r\nMN\r\n");
     }
     let mut history = Vec::new();
     for _ in 0..4000 {
@@ -197,11 +190,7 @@ fn replies_are_those_of_memcached() {
             Some(server) => replies_until(server, &framed),
         };
         let last = &history[history.len().saturating_sub(60)..];
-        assert_eq!(
-            without_versions(&ours),
-            without_versions(&theirs),
-            "{last:#?}"
-        );
+        assert_eq!(without_versions(&ours), without_versions(&theirs), "{last:#?}");
     }
 }
 
@@ -212,10 +201,7 @@ fn bytes_that_come_in_parts_have_the_same_replies() {
     let whole = Client::new().send(&bytes);
     for part in [1, 2, 7, 100] {
         let mut client = Client::new();
-        let replies: Vec<u8> = bytes
-            .chunks(part)
-            .flat_map(|chunk| client.send(chunk))
-            .collect();
+        let replies: Vec<u8> = bytes.chunks(part).flat_map(|chunk| client.send(chunk)).collect();
         assert_eq!(without_versions(&replies), without_versions(&whole));
     }
 }
@@ -225,25 +211,12 @@ fn versions_are_compared() {
     let mut client = Client::new();
     client.send(b"set k 5 0 1\r\na\r\n");
     let reply = String::from_utf8(client.send(b"gets k\r\n")).unwrap();
-    let version = reply
-        .lines()
-        .next()
-        .unwrap()
-        .split(' ')
-        .nth(4)
-        .unwrap()
-        .to_owned();
+    let version = reply.lines().next().unwrap().split(' ').nth(4).unwrap().to_owned();
     let cas = format!("cas k 0 0 1 {version}\r\nb\r\n");
     assert_eq!(client.send(cas.as_bytes()), b"STORED\r\n");
     assert_eq!(client.send(cas.as_bytes()), b"EXISTS\r\n");
     let reply = String::from_utf8(client.send(b"mg k c v\r\n")).unwrap();
-    let version = reply
-        .split([' ', '\r'])
-        .nth(2)
-        .unwrap()
-        .strip_prefix('c')
-        .unwrap()
-        .to_owned();
+    let version = reply.split([' ', '\r']).nth(2).unwrap().strip_prefix('c').unwrap().to_owned();
     let delete = format!("md k C{version}\r\n");
     assert_eq!(client.send(b"md k C1\r\n"), b"EX\r\n");
     assert_eq!(client.send(delete.as_bytes()), b"HD\r\n");
@@ -255,11 +228,9 @@ fn a_value_that_is_too_large_is_skipped() {
     let mut client = Client::new();
     let len = (64 << 20) + 1;
     let error: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
-    for (command, behind, expected) in [
-        ("set", "", error),
-        ("set", " noreply", b""),
-        ("ms", " q", error),
-    ] {
+    for (command, behind, expected) in
+        [("set", "", error), ("set", " noreply", b""), ("ms", " q", error)]
+    {
         assert_eq!(client.send(b"set k 0 0 1\r\nx\r\n"), b"STORED\r\n");
         let times = if command == "set" { " 0 0" } else { "" };
         let line = format!("{command} k{times} {len}{behind}\r\n");
@@ -293,18 +264,9 @@ fn keys_in_base64_may_have_any_bytes() {
     // "a b"
     assert_eq!(client.send(b"ms YSBi 1 b\r\nx\r\n"), b"HD\r\n");
     assert_eq!(client.send(b"mg YSBi b k v\r\n"), b"VA 1 kYSBi b\r\nx\r\n");
-    assert_eq!(
-        client.send(b"mg !! b v\r\n"),
-        b"CLIENT_ERROR bad command line format\r\n"
-    );
-    assert_eq!(
-        client.send(b"mg k h v\r\n"),
-        b"CLIENT_ERROR unsupported flag\r\n"
-    );
-    assert_eq!(
-        client.send(b"flush_all noreply\r\nmg YSBi b v\r\n"),
-        b"EN\r\n"
-    );
+    assert_eq!(client.send(b"mg !! b v\r\n"), b"CLIENT_ERROR bad command line format\r\n");
+    assert_eq!(client.send(b"mg k h v\r\n"), b"CLIENT_ERROR unsupported flag\r\n");
+    assert_eq!(client.send(b"flush_all noreply\r\nmg YSBi b v\r\n"), b"EN\r\n");
 }
 
 #[test]

@@ -20,10 +20,7 @@ use overside_kv_offload::{
 use crate::oracle::Oracle;
 use crate::requests::{Requests, answers, corpus};
 
-const SMALL: ChannelOptions = ChannelOptions {
-    slot_bytes: 4096,
-    slots: 2,
-};
+const SMALL: ChannelOptions = ChannelOptions { slot_bytes: 4096, slots: 2 };
 
 /// The ends of the DPU and of the host.
 fn channels() -> (Channel, Channel) {
@@ -68,21 +65,12 @@ fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Request<'a> {
     Request::new(
         key,
         &Requests::new(0).hasher,
-        Operation::Set {
-            value,
-            options: SetOptions {
-                flags: 3,
-                ..SetOptions::default()
-            },
-        },
+        Operation::Set { value, options: SetOptions { flags: 3, ..SetOptions::default() } },
     )
 }
 
 fn get(key: &[u8]) -> Request<'_> {
-    Request {
-        operation: Operation::Get,
-        ..set(key, b"")
-    }
+    Request { operation: Operation::Get, ..set(key, b"") }
 }
 
 #[test]
@@ -93,18 +81,13 @@ fn what_expires_by_the_clock_of_who_asks_is_gone_at_once() {
     let until = |key, at_ms| Request {
         operation: Operation::Set {
             value: b"x",
-            options: SetOptions {
-                expiry: Expiry::At(at_ms),
-                ..SetOptions::default()
-            },
+            options: SetOptions { expiry: Expiry::At(at_ms), ..SetOptions::default() },
         },
         ..get(key)
     };
     let mut found = |now_ms: u64, batch: &[Request<'_>]| {
         let mut all = Vec::new();
-        remote.execute(batch, now_ms, &mut |_, answer| {
-            all.push(format!("{answer:?}"))
-        });
+        remote.execute(batch, now_ms, &mut |_, answer| all.push(format!("{answer:?}")));
         all.pop().unwrap()
     };
     // The other side's clock says 1,000,000 ms all the time.
@@ -201,10 +184,8 @@ fn messages_are_as_long_as_they_may_be() {
     for (bytes, per_message) in [(256, 23), (1024, 100), (4096, 200)] {
         let (dpu, host) = channels();
         let host = Host::start(host);
-        let optimizations = Optimizations {
-            message_bytes: Some(bytes),
-            ..Optimizations::default()
-        };
+        let optimizations =
+            Optimizations { message_bytes: Some(bytes), ..Optimizations::default() };
         let mut remote = RemoteEngine::with(dpu, optimizations);
         assert_eq!(answers(&mut remote, &batch).len(), batch.len());
         let writes = 200_u64.div_ceil(per_message);
@@ -222,22 +203,10 @@ fn values_longer_than_a_slot_are_fetched() {
     let (dpu, host) = channels();
     let host = Host::start(host);
     let mut remote = RemoteEngine::new(dpu, Batching::Batch);
-    let values: Vec<Vec<u8>> = [4000, 5000, 100_000, 3 << 20, 17]
-        .map(|len| vec![b'v'; len])
-        .into();
-    let keys: Vec<Vec<u8>> = (0..values.len())
-        .map(|key| vec![b'a' + key as u8])
-        .collect();
-    let sets: Vec<_> = keys
-        .iter()
-        .zip(&values)
-        .map(|(key, value)| set(key, value))
-        .collect();
-    assert!(
-        answers(&mut remote, &sets)
-            .iter()
-            .all(|answer| answer.starts_with("Stored"))
-    );
+    let values: Vec<Vec<u8>> = [4000, 5000, 100_000, 3 << 20, 17].map(|len| vec![b'v'; len]).into();
+    let keys: Vec<Vec<u8>> = (0..values.len()).map(|key| vec![b'a' + key as u8]).collect();
+    let sets: Vec<_> = keys.iter().zip(&values).map(|(key, value)| set(key, value)).collect();
+    assert!(answers(&mut remote, &sets).iter().all(|answer| answer.starts_with("Stored")));
     let gets: Vec<_> = keys.iter().cycle().take(20).map(|key| get(key)).collect();
     let mut seen = 0;
     remote.execute(&gets, 1_000_000, &mut |index, answer| match answer {
@@ -270,10 +239,7 @@ fn when_the_host_is_lost_everything_is_answered() {
     // No keys would read as an empty store.
     let scanned = remote.scan(ScanPosition(0), 10, 1_000_000, &mut |_, _| {});
     assert_eq!(scanned, Err(Refusal::Unreachable));
-    let transaction = Transaction {
-        watched: Vec::new(),
-        requests: three.into(),
-    };
+    let transaction = Transaction { watched: Vec::new(), requests: three.into() };
     let mut count = 0;
     assert!(remote.execute_transaction(&transaction, 1000, &mut |_, _| count += 1));
     assert_eq!(count, 3);
@@ -353,10 +319,7 @@ fn the_corpus_of_messages_is_answered_or_refused() {
         "rest-of-answers",
         "transaction",
     ];
-    assert_eq!(
-        right_of("kv_link", |data| checks::session(data) > 0),
-        answered
-    );
+    assert_eq!(right_of("kv_link", |data| checks::session(data) > 0), answered);
 }
 
 #[test]

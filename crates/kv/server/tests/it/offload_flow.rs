@@ -12,10 +12,7 @@ use overside_kv_offload::{
 use crate::oracle::Oracle;
 use crate::requests::{request, set};
 
-const OPTIONS: ChannelOptions = ChannelOptions {
-    slot_bytes: 4096,
-    slots: 4,
-};
+const OPTIONS: ChannelOptions = ChannelOptions { slot_bytes: 4096, slots: 4 };
 const NOW_MS: u64 = 1_000_000;
 
 /// An engine, and another one's way to it.
@@ -61,15 +58,10 @@ fn two_engines_that_ask_each_other_on_one_thread_both_have_their_answers() {
     let mut all = pairs(2);
     let keys: Vec<String> = (0..300).map(|number| format!("key:{number}")).collect();
     let value = vec![b'v'; 3000];
-    let sets: Vec<_> = (keys.iter())
-        .map(|key| set(key.as_bytes(), &value))
-        .collect();
-    let gets: Vec<_> = (keys.iter())
-        .map(|key| request(key.as_bytes(), Operation::Get))
-        .collect();
+    let sets: Vec<_> = (keys.iter()).map(|key| set(key.as_bytes(), &value)).collect();
+    let gets: Vec<_> = (keys.iter()).map(|key| request(key.as_bytes(), Operation::Get)).collect();
     for (batch, found) in [(&gets, false), (&sets, true), (&gets, true)] {
-        all.iter_mut()
-            .for_each(|pair| pair.remote.begin(batch, NOW_MS));
+        all.iter_mut().for_each(|pair| pair.remote.begin(batch, NOW_MS));
         let mut counts = [0; 2];
         let mut finished = [false; 2];
         while finished != [true; 2] {
@@ -120,9 +112,7 @@ fn answers_longer_than_a_message_come_in_parts_while_others_are_under_way() {
 #[test]
 fn without_overlap_one_message_is_under_way() {
     let keys: Vec<String> = (0..300).map(|number| format!("key:{number}")).collect();
-    let gets: Vec<_> = (keys.iter())
-        .map(|key| request(key.as_bytes(), Operation::Get))
-        .collect();
+    let gets: Vec<_> = (keys.iter()).map(|key| request(key.as_bytes(), Operation::Get)).collect();
     for (overlaps, expected) in [(true, 4), (false, 1)] {
         let mut pair = pairs(1).remove(0);
         if !overlaps {
@@ -153,9 +143,8 @@ fn requests_that_must_be_fetched_go_alone() {
         count += 1;
     });
     assert_eq!((count, under_way), (20, 1));
-    let gets: Vec<_> = (keys.iter())
-        .map(|key| request(key.as_bytes(), Operation::Length))
-        .collect();
+    let gets: Vec<_> =
+        (keys.iter()).map(|key| request(key.as_bytes(), Operation::Length)).collect();
     pair.execute(&gets, &mut |index, answer| {
         let expected = if index % 3 == 0 { 100_000 } else { 5 };
         assert_eq!(answer, Answer::Number(expected));
@@ -173,15 +162,9 @@ fn everything_else_can_be_begun_and_asked_for_later() {
     pair.remote.begin_transaction(&transaction, NOW_MS);
     let mut seen = Vec::new();
     let mut answer = |_: usize, answer: Answer<'_>| seen.push(format!("{answer:?}"));
-    assert_eq!(
-        pair.remote.poll_transaction(&transaction, &mut answer),
-        None
-    );
+    assert_eq!(pair.remote.poll_transaction(&transaction, &mut answer), None);
     assert!(pair.answer());
-    assert_eq!(
-        pair.remote.poll_transaction(&transaction, &mut answer),
-        Some(true)
-    );
+    assert_eq!(pair.remote.poll_transaction(&transaction, &mut answer), Some(true));
     assert_eq!(seen, ["Number(5)"]);
 
     pair.remote.begin_scan(ScanPosition(0), 10, NOW_MS);

@@ -44,8 +44,7 @@ impl Oracle {
     /// Removes expired keys.
     pub(crate) fn expire(&mut self, now_ms: u64) {
         let before = self.items.len();
-        self.items
-            .retain(|_, item| item.expires_at_ms.is_none_or(|at| at > now_ms));
+        self.items.retain(|_, item| item.expires_at_ms.is_none_or(|at| at > now_ms));
         self.counts.expirations += (before - self.items.len()) as u64;
     }
 
@@ -53,9 +52,7 @@ impl Oracle {
     /// follows from the version of its last value.
     fn watched_version(&self, key: &[u8]) -> u64 {
         let missing = || 1 << 62 | self.last_versions.get(key).copied().unwrap_or(0);
-        self.items
-            .get(key)
-            .map_or_else(missing, |item| item.version)
+        self.items.get(key).map_or_else(missing, |item| item.version)
     }
 
     fn is_unchanged(&self, key: &[u8], expected: u64) -> bool {
@@ -81,12 +78,7 @@ impl Oracle {
     ) -> u64 {
         let version = self.next_version();
         self.last_versions.insert(key.to_vec(), version);
-        let item = Item {
-            content,
-            flags,
-            version,
-            expires_at_ms: expires,
-        };
+        let item = Item { content, flags, version, expires_at_ms: expires };
         match expires.is_some_and(|at| at <= now) {
             true => self.items.remove(key),
             false => self.items.insert(key.to_vec(), item),
@@ -164,11 +156,9 @@ impl Oracle {
                 Ok(())
             }
             Operation::Set { value, options } => self.set(key, value, *options, now, answer),
-            Operation::Append {
-                value,
-                front,
-                create,
-            } => self.append(key, value, *front, *create, answer),
+            Operation::Append { value, front, create } => {
+                self.append(key, value, *front, *create, answer)
+            }
             Operation::SetRange { offset, value } => self.set_range(key, *offset, value, answer),
             Operation::Increment { delta } => {
                 let sum = match self.string(key)? {
@@ -252,12 +242,7 @@ impl Oracle {
         now: u64,
         answer: &mut dyn FnMut(Answer<'_>),
     ) -> Result<(), Refusal> {
-        let SetOptions {
-            flags,
-            expiry,
-            return_old,
-            condition,
-        } = options;
+        let SetOptions { flags, expiry, return_old, condition } = options;
         if new.len() > VALUE_MAX_BYTES {
             return Err(Refusal::TooLarge);
         }
@@ -471,12 +456,7 @@ impl ProcessingEngine for Oracle {
 }
 
 fn value<'a>(item: &Item, data: &'a [u8]) -> Value<'a> {
-    Value {
-        data,
-        flags: item.flags,
-        version: item.version,
-        expires_at_ms: item.expires_at_ms,
-    }
+    Value { data, flags: item.flags, version: item.version, expires_at_ms: item.expires_at_ms }
 }
 
 fn metadata(item: &Item) -> Metadata {

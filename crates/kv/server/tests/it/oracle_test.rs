@@ -6,11 +6,7 @@ use crate::oracle::Oracle;
 
 /// The answer as text.
 fn ask(engine: &mut dyn ProcessingEngine, key: &str, operation: Operation<'_>) -> String {
-    let request = Request::new(
-        key.as_bytes(),
-        &KeyHasher::with_seeds([1, 2, 3, 4]),
-        operation,
-    );
+    let request = Request::new(key.as_bytes(), &KeyHasher::with_seeds([1, 2, 3, 4]), operation);
     let mut text = String::new();
     engine.execute(&[request], 1000, &mut |_, answer| {
         text = match answer {
@@ -31,9 +27,7 @@ fn the_oracle_answers_as_redis_documents() {
     let mut oracle = Oracle::default();
     let engine: &mut dyn ProcessingEngine = &mut oracle;
     let range = |start, end| Operation::GetRange { start, end };
-    let float = |delta: &'static str| Operation::IncrementFloat {
-        delta: delta.as_bytes(),
-    };
+    let float = |delta: &'static str| Operation::IncrementFloat { delta: delta.as_bytes() };
     // Examples of GETRANGE, INCRBYFLOAT, SETRANGE and INCRBY in Redis's documentation.
     assert_eq!(ask(engine, "s", set("This is a string")), "stored");
     assert_eq!(ask(engine, "s", range(0, 3)), "This");

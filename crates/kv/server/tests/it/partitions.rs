@@ -66,9 +66,8 @@ fn executed(engine: &mut dyn ProcessingEngine, transaction: &Transaction<'_>) ->
 fn all_keys(engine: &mut dyn ProcessingEngine) -> Vec<Vec<u8>> {
     let (mut keys, mut position) = (Vec::new(), ScanPosition(0));
     loop {
-        position = engine
-            .scan(position, 3, NOW_MS, &mut |key, _| keys.push(key.to_vec()))
-            .expect("keys");
+        position =
+            engine.scan(position, 3, NOW_MS, &mut |key, _| keys.push(key.to_vec())).expect("keys");
         if position == ScanPosition(0) {
             keys.sort();
             return keys;
@@ -134,10 +133,7 @@ fn a_transaction_over_several_partitions_is_refused() {
             .map(|partition| all.iter().find(|r| partition_of(r.key, 2) == partition))
             .map(|request| request.unwrap().clone())
             .into();
-        let transaction = Transaction {
-            watched: Vec::new(),
-            requests: both,
-        };
+        let transaction = Transaction { watched: Vec::new(), requests: both };
         let refused = "Refused(Unreachable)";
         assert_eq!(executed(worker, &transaction), [refused, refused, "true"]);
         worker.refresh();
@@ -212,14 +208,8 @@ fn a_sleeping_worker_is_woken() {
         asking.refresh();
         counted.store(1, Ordering::SeqCst);
     });
-    let waiting = &mut [rustix::event::PollFd::new(
-        &*waker,
-        rustix::event::PollFlags::IN,
-    )];
-    let most = rustix::event::Timespec {
-        tv_sec: 20,
-        tv_nsec: 0,
-    };
+    let waiting = &mut [rustix::event::PollFd::new(&*waker, rustix::event::PollFlags::IN)];
+    let most = rustix::event::Timespec { tv_sec: 20, tv_nsec: 0 };
     assert_eq!(rustix::event::poll(waiting, Some(&most)).unwrap(), 1);
     assert_eq!(asked.load(Ordering::SeqCst), 0, "it waits for the answer");
     assert!(waker.arm(|| other.serve_others(NOW_MS)), "something to do");

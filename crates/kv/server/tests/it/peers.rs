@@ -29,16 +29,7 @@ pub(crate) fn redis() -> Option<Peer> {
     // The server writes to its working directory if a client requests a snapshot.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    let words = [
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-        "--bind",
-        "127.0.0.1",
-        "--dir",
-        path,
-    ];
+    let words = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", path];
     let mut peer = start("redis-server", &words, "--port", b"PING\r\n")?;
     peer.directory = Some(directory);
     Some(peer)
@@ -67,12 +58,7 @@ pub(crate) fn etcd() -> Option<Etcd> {
             eprintln!("skipped: etcd is not installed");
             return None;
         };
-        let mut etcd = Etcd {
-            address,
-            peers,
-            child,
-            directory,
-        };
+        let mut etcd = Etcd { address, peers, child, directory };
         if etcd.is_ready() {
             return Some(etcd);
         }
@@ -89,9 +75,7 @@ impl Etcd {
 
     /// Starts it again, with its state.
     pub(crate) fn restart(&mut self) {
-        self.child = etcd_command(self.address, self.peers, &self.directory)
-            .spawn()
-            .unwrap();
+        self.child = etcd_command(self.address, self.peers, &self.directory).spawn().unwrap();
         assert!(self.is_ready());
     }
 
@@ -134,10 +118,7 @@ fn etcd_command(address: SocketAddr, peers: SocketAddr, directory: &TempDir) -> 
         .arg("--unsafe-no-fsync")
         .arg("--data-dir")
         .arg(directory.path());
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
@@ -148,23 +129,13 @@ fn start(program: &str, words: &[&str], port_option: &str, hello: &[u8]) -> Opti
         let address = listener.local_addr().unwrap();
         drop(listener);
         let mut command = Command::new(program);
-        command
-            .args(words)
-            .arg(port_option)
-            .arg(address.port().to_string());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.args(words).arg(port_option).arg(address.port().to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(child) = command.spawn() else {
             eprintln!("skipped: {program} is not installed");
             return None;
         };
-        let mut peer = Peer {
-            address,
-            child,
-            directory: None,
-        };
+        let mut peer = Peer { address, child, directory: None };
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(10) && peer.child.try_wait().unwrap().is_none()
         {
@@ -181,8 +152,6 @@ fn answers(address: SocketAddr, hello: &[u8]) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else {
         return false;
     };
-    stream
-        .set_read_timeout(Some(Duration::from_secs(1)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     stream.write_all(hello).is_ok() && stream.read(&mut [0; 64]).is_ok_and(|len| len > 0)
 }

@@ -36,9 +36,7 @@ impl Snapshots for Engine {
 
     fn snapshot_step(&mut self, out: &mut Vec<u8>, _: usize) -> bool {
         let part = self.snapshot.len().saturating_sub(3);
-        self.snapshot
-            .drain(part..)
-            .for_each(|bytes| out.extend(bytes));
+        self.snapshot.drain(part..).for_each(|bytes| out.extend(bytes));
         self.snapshot.is_empty()
     }
 
@@ -54,35 +52,21 @@ fn recreate(key: &[u8], item: &Item) -> Vec<u8> {
     let create = match &item.content {
         Content::String(value) => Operation::Set {
             value,
-            options: SetOptions {
-                flags: item.flags,
-                expiry,
-                ..SetOptions::default()
-            },
+            options: SetOptions { flags: item.flags, expiry, ..SetOptions::default() },
         },
-        Content::Hash(fields) => Operation::HashSet {
-            fields: fields.iter().map(|(f, v)| [&f[..], &v[..]]).collect(),
-        },
+        Content::Hash(fields) => {
+            Operation::HashSet { fields: fields.iter().map(|(f, v)| [&f[..], &v[..]]).collect() }
+        }
         Content::Sorted(members) => Operation::SortedAdd {
             members: members.iter().map(|(m, score)| (*score, &m[..])).collect(),
             options: overside_kv::request::SortedAddOptions::default(),
         },
     };
-    let expire = Operation::Expire {
-        expiry,
-        condition: overside_kv::ExpiryCondition::default(),
-    };
+    let expire = Operation::Expire { expiry, condition: overside_kv::ExpiryCondition::default() };
     let mut bytes = Vec::new();
     for operation in [create, expire] {
         let hash = 0;
-        codec::encode(
-            &Request {
-                key,
-                hash,
-                operation,
-            },
-            &mut bytes,
-        );
+        codec::encode(&Request { key, hash, operation }, &mut bytes);
     }
     bytes
 }
@@ -128,11 +112,7 @@ fn state(engine: &LoggedEngine<Engine>, now_ms: u64) -> State {
     oracle.expire(now_ms);
     let without_version = |item| Item { version: 0, ..item };
     let items = oracle.items.into_iter();
-    State(
-        items
-            .map(|(key, item)| (key, without_version(item)))
-            .collect(),
-    )
+    State(items.map(|(key, item)| (key, without_version(item))).collect())
 }
 
 /// A round of random requests, as a server's turn executes them.
@@ -209,10 +189,7 @@ fn old_files_go_when_a_snapshot_is_complete() {
     assert!(logs[0].to_str().unwrap() > directory.path().join("log-0000000003").to_str().unwrap());
     let expected = state(&engine, 9000);
     drop(engine);
-    assert_eq!(
-        state(&open(directory.path(), 9000).unwrap().0, 9000),
-        expected
-    );
+    assert_eq!(state(&open(directory.path(), 9000).unwrap().0, 9000), expected);
 }
 
 #[test]
@@ -239,9 +216,7 @@ fn a_log_that_is_cut_anywhere_has_whole_rounds() {
         let whole = states.iter().rfind(|(end, _)| *end <= len);
         let (end, expected) = whole.cloned().unwrap_or_default();
         let mut expected = expected;
-        expected
-            .0
-            .retain(|(_, item)| item.expires_at_ms.is_none_or(|at| at > 2000));
+        expected.0.retain(|(_, item)| item.expires_at_ms.is_none_or(|at| at > 2000));
         assert_eq!(state(&engine, 2000), expected, "cut at {len}");
         assert_eq!(recovered.cut_bytes, (len - end) as u64);
         drop(engine);
@@ -283,10 +258,7 @@ fn without_a_log_the_end_and_saves_are_kept() {
     round(&mut engine, &mut requests, 1000);
     let expected = state(&engine, 1000);
     drop(engine);
-    assert_eq!(
-        state(&open(directory.path(), 1000).unwrap().0, 1000),
-        expected
-    );
+    assert_eq!(state(&open(directory.path(), 1000).unwrap().0, 1000), expected);
 }
 
 #[test]
@@ -300,11 +272,7 @@ fn times_that_have_passed_by_the_clock_of_the_log_have_passed() {
             &hasher,
             Operation::Set {
                 value,
-                options: SetOptions {
-                    expiry,
-                    condition,
-                    ..SetOptions::default()
-                },
+                options: SetOptions { expiry, condition, ..SetOptions::default() },
             },
         )
     };
@@ -320,10 +288,7 @@ fn times_that_have_passed_by_the_clock_of_the_log_have_passed() {
     drop(engine);
     // The clock was set back meanwhile.
     let (engine, _) = open(directory.path(), 9000).unwrap();
-    assert_eq!(
-        state(&engine, 9000).0[0].1.content,
-        Content::String(b"new".into())
-    );
+    assert_eq!(state(&engine, 9000).0[0].1.content, Content::String(b"new".into()));
 }
 
 /// Returns the value of a key as text, taken from the engine's answers to the reads of all kinds of
@@ -336,29 +301,13 @@ fn ask(engine: &mut impl ProcessingEngine, key: &[u8], now_ms: u64) -> String {
         count: u64::MAX,
         with_scores: true,
     };
-    let reads = [
-        Operation::Get,
-        Operation::HashGetAll,
-        Operation::SortedRange(range),
-    ];
+    let reads = [Operation::Get, Operation::HashGetAll, Operation::SortedRange(range)];
     let hash = Requests::new(0).hasher.hash(key);
     let mut text = String::new();
     for operation in reads {
-        let request = Request {
-            key,
-            hash,
-            operation,
-        };
+        let request = Request { key, hash, operation };
         engine.execute(&[request], now_ms, &mut |_, answer| match answer {
-            Answer::Value(value) => {
-                text += &format!(
-                    "{:?}",
-                    Value {
-                        version: 0,
-                        ..value
-                    }
-                )
-            }
+            Answer::Value(value) => text += &format!("{:?}", Value { version: 0, ..value }),
             Answer::List(list) => {
                 let mut elements: Vec<_> = list.iter().map(|e| format!("{e:?}")).collect();
                 // Fields of a hash are in any order.
@@ -435,17 +384,10 @@ fn a_log_of_more_than_ever_fitted_at_once_is_executed_again() {
         let key = number.to_le_bytes();
         let operation = Operation::Set {
             value: &value,
-            options: SetOptions {
-                expiry: Expiry::At(now_ms + 1000),
-                ..SetOptions::default()
-            },
+            options: SetOptions { expiry: Expiry::At(now_ms + 1000), ..SetOptions::default() },
         };
         let hash = hasher.hash(&key);
-        let request = Request {
-            key: &key,
-            hash,
-            operation,
-        };
+        let request = Request { key: &key, hash, operation };
         engine.execute(&[request], now_ms, &mut |_, answer| {
             assert!(matches!(answer, Answer::Stored { .. }), "{answer:?}");
         });
@@ -467,10 +409,7 @@ fn files_are_their_owners_only() {
     engine.save(false).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&inner), 0o700);
-    for name in files(&inner, "log-")
-        .iter()
-        .chain(&files(&inner, "snapshot-"))
-    {
+    for name in files(&inner, "log-").iter().chain(&files(&inner, "snapshot-")) {
         assert_eq!(mode(name), 0o600, "{}", name.display());
     }
 }

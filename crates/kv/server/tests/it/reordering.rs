@@ -23,10 +23,7 @@ use crate::oracle::Oracle;
 use crate::requests::Requests;
 
 const NOW_MS: u64 = 1_000_000;
-const OPTIONS: ChannelOptions = ChannelOptions {
-    slot_bytes: 256 << 10,
-    slots: 4,
-};
+const OPTIONS: ChannelOptions = ChannelOptions { slot_bytes: 256 << 10, slots: 4 };
 /// Far more steps than are needed.
 const STEPS_MAX: u64 = 2_000_000;
 
@@ -107,9 +104,7 @@ impl Wire {
         while self.queue_pair.in_flight() > 0 {
             self.queue_pair.poll(&mut arrived, 1).unwrap();
         }
-        arrived
-            .into_iter()
-            .for_each(|part| _ = part.result.unwrap());
+        arrived.into_iter().for_each(|part| _ = part.result.unwrap());
         let write = self.writes.get_mut(&number).unwrap();
         write.2 -= 1;
         self.overtaken += usize::from(is_last_word && write.2 > 0);
@@ -185,11 +180,7 @@ impl QueuePair for Held {
     }
 
     fn close(self: Box<Self>, _: Instant) -> Closed {
-        Closed {
-            completions: Vec::new(),
-            abandoned: Vec::new(),
-            cpu_time: CpuTime::default(),
-        }
+        Closed { completions: Vec::new(), abandoned: Vec::new(), cpu_time: CpuTime::default() }
     }
 }
 
@@ -296,9 +287,7 @@ fn simulate(seed: u64) -> usize {
             .filter(|request| format!("{request:?}").len() < 2000)
             .collect();
         let mut expected = Vec::new();
-        model.execute(&batch, NOW_MS, &mut |_, answer| {
-            expected.push(format!("{answer:?}"))
-        });
+        model.execute(&batch, NOW_MS, &mut |_, answer| expected.push(format!("{answer:?}")));
         let mut received = Vec::new();
         remote.begin(&batch, NOW_MS);
         loop {
@@ -326,10 +315,7 @@ fn simulate(seed: u64) -> usize {
 #[test]
 fn messages_whose_parts_arrive_late_and_in_any_order_are_taken_whole_and_in_order() {
     let overtaken: usize = (0..12).map(simulate).sum();
-    assert!(
-        overtaken > 100,
-        "the last word came last nearly always: {overtaken}"
-    );
+    assert!(overtaken > 100, "the last word came last nearly always: {overtaken}");
 }
 
 /// Requests that were executed and never answered, over all links that were lost.

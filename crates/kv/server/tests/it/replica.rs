@@ -64,11 +64,7 @@ fn start(directory: Option<&Path>, backlog_bytes: usize, primary: Option<SocketA
         server.run(&mut *backing, &hasher, clock).unwrap()
     });
     let (address, stop) = receiver.recv().unwrap();
-    Running {
-        address,
-        stop,
-        thread: Some(thread),
-    }
+    Running { address, stop, thread: Some(thread) }
 }
 
 impl Drop for Running {
@@ -86,9 +82,7 @@ impl Running {
     fn ask(&self, command: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-            .write_all(format!("{command}\r\nQUIT\r\n").as_bytes())
-            .unwrap();
+        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
         reply.strip_suffix("+OK\r\n").unwrap_or(&reply).to_owned()
@@ -101,19 +95,14 @@ impl Running {
             if reply == expected {
                 return;
             }
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "{command}: {reply:?}, not {expected:?}"
-            );
+            assert!(begin.elapsed() < PATIENCE, "{command}: {reply:?}, not {expected:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     fn fill(&self, from: u32, to: u32) {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        let commands: String = (from..to)
-            .map(|n| format!("SET key:{n} value:{n}\r\n"))
-            .collect();
+        let commands: String = (from..to).map(|n| format!("SET key:{n} value:{n}\r\n")).collect();
         let mut reader = stream.try_clone().unwrap();
         let expected = (to - from) as usize * b"+OK\r\n".len();
         let reader = std::thread::spawn(move || {
@@ -127,22 +116,13 @@ impl Running {
     /// Every key with its value.
     fn state(&self) -> Vec<(String, String)> {
         let keys = self.ask("KEYS *");
-        let mut keys: Vec<String> = keys
-            .split("\r\n")
-            .filter(|l| l.contains(':'))
-            .map(String::from)
-            .collect();
+        let mut keys: Vec<String> =
+            keys.split("\r\n").filter(|l| l.contains(':')).map(String::from).collect();
         keys.sort();
         let words = keys.join(" ");
-        let values = if keys.is_empty() {
-            String::new()
-        } else {
-            self.ask(&format!("MGET {words}"))
-        };
-        let values = values
-            .split("\r\n")
-            .filter(|line| line.contains(':'))
-            .map(String::from);
+        let values =
+            if keys.is_empty() { String::new() } else { self.ask(&format!("MGET {words}")) };
+        let values = values.split("\r\n").filter(|line| line.contains(':')).map(String::from);
         keys.into_iter().zip(values.collect::<Vec<_>>()).collect()
     }
 }
@@ -163,11 +143,7 @@ fn follows_and_is_promoted(primary_dir: Option<&Path>, replica_dir: Option<&Path
     assert_eq!(replica.ask("GET short:a"), "$-1\r\n");
     let refused = "-READONLY You can't write against a read only replica.\r\n";
     assert_eq!(replica.ask("SET a b"), refused);
-    assert!(
-        replica
-            .ask("INFO replication")
-            .contains("master_link_status:up\r\n")
-    );
+    assert!(replica.ask("INFO replication").contains("master_link_status:up\r\n"));
     assert!(primary.ask("INFO replication").contains("state=online"));
     assert!(primary.ask("ROLE").starts_with("*3\r\n$6\r\nmaster\r\n"));
     primary.ask("FLUSHALL");
@@ -259,10 +235,8 @@ fn a_short_loss_needs_no_copy_and_a_long_one_does() {
     let offset = || {
         let info = replica.ask("INFO replication");
         assert!(!info.contains("master_replid:\r\n"));
-        info.lines().find_map(|l| {
-            l.strip_prefix("slave_repl_offset:")
-                .map(|n| n.parse::<u64>().unwrap())
-        })
+        info.lines()
+            .find_map(|l| l.strip_prefix("slave_repl_offset:").map(|n| n.parse::<u64>().unwrap()))
     };
     let before = offset().unwrap();
     proxy.cut();
@@ -292,10 +266,7 @@ fn a_stream_is_read_in_any_pieces_and_damage_is_found() {
                 frames.push((frame.kind, frame.now_ms));
             }
         }
-        assert_eq!(
-            frames,
-            [(Kind::Requests, 5), (Kind::Time, 6), (Kind::Flush, 7)]
-        );
+        assert_eq!(frames, [(Kind::Requests, 5), (Kind::Time, 6), (Kind::Flush, 7)]);
     }
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();

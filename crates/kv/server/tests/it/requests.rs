@@ -31,10 +31,7 @@ pub(crate) fn corpus(target: &str, least: usize) -> Vec<(String, Vec<u8>)> {
     let all = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus");
     let file = |file: std::io::Result<std::fs::DirEntry>| {
         let file = file.unwrap();
-        (
-            file.file_name().into_string().unwrap(),
-            std::fs::read(file.path()).unwrap(),
-        )
+        (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())
     };
     let files = std::fs::read_dir(Path::new(all).join(target)).unwrap();
     let mut files: Vec<_> = files.map(file).collect();
@@ -118,10 +115,7 @@ impl Requests {
     }
 
     fn bound(&mut self) -> ScoreBound {
-        ScoreBound {
-            score: self.pick(&SCORES),
-            is_exclusive: self.is(),
-        }
+        ScoreBound { score: self.pick(&SCORES), is_exclusive: self.is() }
     }
 
     fn range(&mut self) -> SortedRange<'static> {
@@ -130,10 +124,7 @@ impl Requests {
                 start: self.random.below(8) as i64 - 4,
                 end: self.random.below(8) as i64 - 4,
             },
-            1 => SortedRangeBy::Score {
-                min: self.bound(),
-                max: self.bound(),
-            },
+            1 => SortedRangeBy::Score { min: self.bound(), max: self.bound() },
             _ => SortedRangeBy::Member {
                 min: self.is().then(|| (self.value(), self.is())),
                 max: self.is().then(|| (self.value(), self.is())),
@@ -192,18 +183,9 @@ impl Requests {
                     return_old: self.random.chance(0.2),
                 },
             },
-            9 => Operation::Append {
-                value: self.value(),
-                front: self.is(),
-                create: self.is(),
-            },
-            10 => Operation::SetRange {
-                offset: self.random.below(50),
-                value: self.value(),
-            },
-            11 => Operation::Increment {
-                delta: self.random.below(100) as i64 - 50,
-            },
+            9 => Operation::Append { value: self.value(), front: self.is(), create: self.is() },
+            10 => Operation::SetRange { offset: self.random.below(50), value: self.value() },
+            11 => Operation::Increment { delta: self.random.below(100) as i64 - 50 },
             12 => Operation::IncrementFloat {
                 delta: self.pick(&[b"0.1" as &[u8], b"-3", b"1.0e2", b"x"]),
             },
@@ -225,22 +207,14 @@ impl Requests {
                     ..ExpiryCondition::default()
                 },
             },
-            17 => Operation::HashSet {
-                fields: self.values(2).as_chunks().0.into(),
-            },
-            18 => Operation::HashGet {
-                fields: self.values(1),
-            },
-            19 => Operation::HashDelete {
-                fields: self.values(1),
-            },
+            17 => Operation::HashSet { fields: self.values(2).as_chunks().0.into() },
+            18 => Operation::HashGet { fields: self.values(1) },
+            19 => Operation::HashDelete { fields: self.values(1) },
             20 | 21 => {
                 let (members, options) = self.members();
                 Operation::SortedAdd { members, options }
             }
-            22 => Operation::SortedRemove {
-                members: self.values(1),
-            },
+            22 => Operation::SortedRemove { members: self.values(1) },
             _ => match self.random.below(3) {
                 0 => Operation::HashGetAll,
                 1 => Operation::SortedRange(self.range()),

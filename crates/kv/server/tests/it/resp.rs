@@ -198,10 +198,7 @@ fn transactions_are_executed_whole_or_not_at_all() {
 fn a_watched_key_that_changes_ends_the_transaction() {
     let (mut bench, mut one, mut two) = (Bench::new(), Client::new(1), Client::new(2));
     for (change, expected) in [("SET a 1", "*-1"), ("SET b 1", "*1 +OK"), ("DEL a", "*-1")] {
-        assert_eq!(
-            bench.talk(&mut one, "SET a 0\r\nWATCH a missing"),
-            "+OK +OK"
-        );
+        assert_eq!(bench.talk(&mut one, "SET a 0\r\nWATCH a missing"), "+OK +OK");
         bench.talk(&mut two, change);
         assert_eq!(
             bench.talk(&mut one, "MULTI\r\nSET c 1\r\nEXEC"),

@@ -126,10 +126,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(id: u64) -> Self {
-        Self {
-            session: Session::new(id, true),
-            input: Vec::new(),
-        }
+        Self { session: Session::new(id, true), input: Vec::new() }
     }
 }
 
@@ -180,11 +177,7 @@ impl Bench {
     /// Sends inline commands for one client and returns its replies as text.
     pub(crate) fn talk(&mut self, client: &mut Client, lines: &str) -> String {
         let replies = self.send(client, format!("{lines}\r\n").as_bytes());
-        String::from_utf8(replies)
-            .unwrap()
-            .replace("\r\n", " ")
-            .trim_end()
-            .to_owned()
+        String::from_utf8(replies).unwrap().replace("\r\n", " ").trim_end().to_owned()
     }
 
     /// Sends what stands before each ` -> `, and compares the reply with what stands behind.

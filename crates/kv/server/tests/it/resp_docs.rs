@@ -9,8 +9,5 @@ fn every_command_is_documented_and_no_other() {
     let rows: String = rows.filter(|line| line.starts_with("| `")).collect();
     let expected = documented_commands();
     assert!(expected.lines().count() > 90);
-    assert!(
-        rows == expected,
-        "the rows of docs/kv/kv-commands.md have to be:\n{expected}"
-    );
+    assert!(rows == expected, "the rows of docs/kv/kv-commands.md have to be:\n{expected}");
 }

@@ -201,9 +201,8 @@ impl Commands {
             "<t>" => self.pick(&["100", "1000000", "3000000", "5000000000000", "0", "-1", "x"]),
             "<n>" => self.pick(&["0", "1", "2", "-1", "-2", "100", "-100", "x"]),
             "<i>" => self.pick(&["0", "-1", "100", "x", "5000000000000"]),
-            "<d>" => self.pick(&[
-                "0.5", "-1.25", "3", "1e2", "x", "0x10", "-0x.8", "3.0e-320", "inf", " 1",
-            ]),
+            "<d>" => self
+                .pick(&["0.5", "-1.25", "3", "1e2", "x", "0x10", "-0x.8", "3.0e-320", "inf", " 1"]),
             "<s>" => self.pick(&[
                 "0", "1", "-1.5", "0.1", "1e20", "inf", "-inf", "x", "0x10", "3.0e-320", "1e400",
                 "(inf",
@@ -230,11 +229,8 @@ impl Commands {
         let has_junk = !is_sound && self.random.chance(0.15);
         let mut words = Vec::new();
         for word in template.split(' ') {
-            let word = if word.starts_with('<') && word.ends_with('>') {
-                self.word(word)
-            } else {
-                word
-            };
+            let word =
+                if word.starts_with('<') && word.ends_with('>') { self.word(word) } else { word };
             let is_time = template.contains("<t>");
             if has_junk && !words.is_empty() && self.random.chance(0.3) {
                 // A short time would end while both servers are compared.
@@ -259,10 +255,7 @@ impl Commands {
         // Milliseconds that pass soon.
         let lasts = ["PX", "PEXPIRE", "PSETEX"];
         if words.iter().any(|word| lasts.contains(word)) {
-            words
-                .iter_mut()
-                .filter(|word| **word == "100")
-                .for_each(|word| *word = "1000000");
+            words.iter_mut().filter(|word| **word == "100").for_each(|word| *word = "1000000");
         }
         words
     }
@@ -284,28 +277,17 @@ impl Commands {
                 commands.push(vec!["WATCH", self.word("<k>"), self.word("<k>")]);
                 // Of commands that change nothing, some count as a change here and not in Redis.
                 let key = self.word("<k>");
-                let between = [
-                    vec!["GET", key],
-                    vec!["DEL", key],
-                    vec!["INCR", key],
-                    vec!["FLUSHALL"],
-                ];
+                let between =
+                    [vec!["GET", key], vec!["DEL", key], vec!["INCR", key], vec!["FLUSHALL"]];
                 let chosen = self.random.below(2 * between.len() as u64) as usize;
                 commands.extend(between.into_iter().nth(chosen));
             }
             commands.push(vec!["MULTI"]);
-            commands.extend(
-                (0..self.random.below(6))
-                    .map(|_| self.plain())
-                    .collect::<Vec<_>>(),
-            );
+            commands.extend((0..self.random.below(6)).map(|_| self.plain()).collect::<Vec<_>>());
             commands.push(vec![self.pick(&["EXEC", "EXEC", "EXEC", "DISCARD"])]);
         } else {
-            commands.extend(
-                (0..1 + self.random.below(30))
-                    .map(|_| self.next())
-                    .collect::<Vec<_>>(),
-            );
+            commands
+                .extend((0..1 + self.random.below(30)).map(|_| self.next()).collect::<Vec<_>>());
         }
         commands
     }
@@ -360,14 +342,9 @@ impl Ours {
 impl Remote {
     fn connect(address: impl ToSocketAddrs) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self {
-            stream,
-            received: Vec::new(),
-        }
+        Self { stream, received: Vec::new() }
     }
 
     fn reply(&mut self) -> Vec<u8> {
@@ -390,10 +367,7 @@ impl Remote {
 /// Shortens a long argument for people, to the number of its letters.
 fn shortened(mut text: String) -> String {
     while let Some(begin) = text.find(&LONG[..100]) {
-        let len = text[begin..]
-            .bytes()
-            .take_while(|byte| *byte == b'l')
-            .count();
+        let len = text[begin..].bytes().take_while(|byte| *byte == b'l').count();
         text.replace_range(begin..begin + len, &format!("({len} letters)"));
     }
     text
@@ -401,9 +375,7 @@ fn shortened(mut text: String) -> String {
 
 fn compare(peer: &Peer, mut ours: Ours, (seed, version): (u64, &str)) {
     let mut redis = Remote::connect(peer.address);
-    let mut commands = Commands {
-        random: Random::new(seed),
-    };
+    let mut commands = Commands { random: Random::new(seed) };
     let hello = command(&["HELLO", version]);
     redis.stream.write_all(&hello).unwrap();
     redis.reply();
@@ -452,9 +424,7 @@ fn own_store() -> Box<dyn ProcessingEngine> {
 
 fn count() -> u64 {
     let count = std::env::var("OVERSIDE_KV_COMMANDS").ok();
-    count.map_or(20_000, |count| {
-        count.parse().expect("OVERSIDE_KV_COMMANDS is a number")
-    })
+    count.map_or(20_000, |count| count.parse().expect("OVERSIDE_KV_COMMANDS is a number"))
 }
 
 #[test]

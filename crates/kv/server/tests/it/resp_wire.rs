@@ -46,11 +46,7 @@ fn connections_say_who_they_are() {
         CLIENT GETNAME -> $-1
     "#;
     bench.talks(&mut client, exchanges);
-    assert!(
-        bench
-            .talk(&mut client, "CLIENT LIST")
-            .contains("id=1 addr=127.0.0.1:1001")
-    );
+    assert!(bench.talk(&mut client, "CLIENT LIST").contains("id=1 addr=127.0.0.1:1001"));
     assert_eq!(bench.server.killed, [2]);
     assert_eq!(bench.talk(&mut client, "QUIT\r\nPING"), "+OK");
     assert!(client.session.is_closing());
@@ -81,43 +77,20 @@ fn without_a_password_nothing_is_done() {
         RESET -> +RESET
     "#;
     bench.talks(&mut client, exchanges);
-    assert!(
-        bench
-            .talk(&mut client, "HELLO 3")
-            .starts_with("-NOAUTH HELLO must be called")
-    );
-    assert!(
-        bench
-            .talk(&mut client, "HELLO 3 AUTH default secret SETNAME me")
-            .starts_with("%7")
-    );
+    assert!(bench.talk(&mut client, "HELLO 3").starts_with("-NOAUTH HELLO must be called"));
+    assert!(bench.talk(&mut client, "HELLO 3 AUTH default secret SETNAME me").starts_with("%7"));
     assert_eq!(bench.talk(&mut client, "CLIENT GETNAME"), "$2 me");
     let limits = [
-        (
-            "*11\r\n",
-            "-ERR Protocol error: unauthenticated multibulk length\r\n",
-        ),
-        (
-            "*1\r\n$16385\r\n",
-            "-ERR Protocol error: unauthenticated bulk length\r\n",
-        ),
+        ("*11\r\n", "-ERR Protocol error: unauthenticated multibulk length\r\n"),
+        ("*1\r\n$16385\r\n", "-ERR Protocol error: unauthenticated bulk length\r\n"),
         // Redis takes so long a one, and this server does not.
-        (
-            "*1\r\n$100000000\r\n",
-            "-ERR Protocol error: unauthenticated bulk length\r\n",
-        ),
-        (
-            "*1\r\n$536870913\r\n",
-            "-ERR Protocol error: invalid bulk length\r\n",
-        ),
+        ("*1\r\n$100000000\r\n", "-ERR Protocol error: unauthenticated bulk length\r\n"),
+        ("*1\r\n$536870913\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
     ];
     for (bytes, expected) in limits {
         client.session = Session::new(1, false);
         client.input.clear();
-        assert_eq!(
-            bench.send(&mut client, bytes.as_bytes()),
-            expected.as_bytes()
-        );
+        assert_eq!(bench.send(&mut client, bytes.as_bytes()), expected.as_bytes());
         assert!(client.session.is_closing());
     }
 }
@@ -150,10 +123,7 @@ fn violations_are_answered_as_redis_does_and_end_the_connection() {
 #[test]
 fn nothing_is_done_for_empty_commands() {
     let (mut bench, mut client) = (Bench::new(), Client::new(1));
-    assert_eq!(
-        bench.send(&mut client, b"\r\n*0\r\n*-1\r\n  \r\nPING\r\n"),
-        b"+PONG\r\n"
-    );
+    assert_eq!(bench.send(&mut client, b"\r\n*0\r\n*-1\r\n  \r\nPING\r\n"), b"+PONG\r\n");
 }
 
 #[test]
@@ -235,10 +205,7 @@ fn a_long_transaction_is_refused() {
     assert_eq!(bench.send(&mut client, &set), b"+QUEUED\r\n");
     assert_eq!(bench.send(&mut client, &set), b"+QUEUED\r\n");
     assert!(client.session.memory_bytes() >= 2 * value.len());
-    assert_eq!(
-        bench.send(&mut client, &set),
-        b"-ERR transaction is too long\r\n"
-    );
+    assert_eq!(bench.send(&mut client, &set), b"-ERR transaction is too long\r\n");
     assert!(client.session.memory_bytes() < 1000);
     assert!(bench.talk(&mut client, "EXEC").starts_with("-EXECABORT"));
 }
@@ -251,10 +218,7 @@ fn keys_and_names_are_bounded() {
         let reply = bench.send(&mut client, &command(&[name.as_bytes(), &key]));
         assert_eq!(reply, b"-ERR key is longer than 65536 bytes\r\n", "{name}");
     }
-    for (length, start) in [
-        (1024, "*"),
-        (1025, "-ERR pattern is longer than 1024 bytes"),
-    ] {
+    for (length, start) in [(1024, "*"), (1025, "-ERR pattern is longer than 1024 bytes")] {
         let pattern = "p".repeat(length);
         for line in [
             format!("KEYS {pattern}"),
@@ -265,20 +229,11 @@ fn keys_and_names_are_bounded() {
         }
     }
     let name = vec![b'n'; 2000];
-    let reply = bench.send(
-        &mut client,
-        &command(&[b"CLIENT", b"SETNAME".as_slice(), &name]),
-    );
+    let reply = bench.send(&mut client, &command(&[b"CLIENT", b"SETNAME".as_slice(), &name]));
     assert_eq!(reply, b"-ERR client name is longer than 1024 bytes\r\n");
     let keys: Vec<_> = (0..20_000).map(|i| i.to_string()).collect();
-    let keys: Vec<_> = ["WATCH"]
-        .into_iter()
-        .chain(keys.iter().map(String::as_str))
-        .collect();
-    assert_eq!(
-        bench.send(&mut client, &command(&keys)),
-        b"-ERR too many watched keys\r\n"
-    );
+    let keys: Vec<_> = ["WATCH"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    assert_eq!(bench.send(&mut client, &command(&keys)), b"-ERR too many watched keys\r\n");
 }
 
 #[test]
@@ -303,10 +258,8 @@ fn connections_that_share_a_batch_of_long_replies_stay_open() {
     let value = vec![b'v'; 60 << 20];
     let set = command(&[b"SET", b"key".as_slice(), &value]);
     bench.send(&mut clients[0], &set);
-    let mut sent: Vec<_> = clients
-        .iter_mut()
-        .map(|client| (client, b"GET key\r\n".as_slice()))
-        .collect();
+    let mut sent: Vec<_> =
+        clients.iter_mut().map(|client| (client, b"GET key\r\n".as_slice())).collect();
     let reply_bytes = value.len() + "$62914560\r\n\r\n".len();
     // What is beyond the bound of all replies together waits until those have been sent.
     let mut answered = 0;
@@ -323,10 +276,7 @@ fn connections_that_share_a_batch_of_long_replies_stay_open() {
     // A reply that is too long itself closes its connection alone.
     let (one, two) = clients.split_at_mut(1);
     let many = format!("MGET{}\r\n", " key".repeat(9));
-    let mut sent = [
-        (&mut one[0], many.as_bytes()),
-        (&mut two[0], b"GET x\r\nSET x 1\r\n"),
-    ];
+    let mut sent = [(&mut one[0], many.as_bytes()), (&mut two[0], b"GET x\r\nSET x 1\r\n")];
     let replies = bench.send_all(&mut sent);
     assert!(replies[0].is_empty() && replies[1] == b"$-1\r\n+OK\r\n");
     assert!(one[0].session.is_closing() && !two[0].session.is_closing());
@@ -379,10 +329,7 @@ fn replies_are_the_same_wherever_the_bytes_are_divided() {
         assert_eq!(replies, whole, "{at}");
     }
     let (mut bench, mut client) = (Bench::new(), Client::new(1));
-    let replies: Vec<u8> = bytes
-        .iter()
-        .flat_map(|b| bench.send(&mut client, &[*b]))
-        .collect();
+    let replies: Vec<u8> = bytes.iter().flat_map(|b| bench.send(&mut client, &[*b])).collect();
     assert_eq!(replies, whole);
 }
 
@@ -397,10 +344,7 @@ fn connections_that_share_a_batch_are_answered_in_their_own_order() {
             lines.collect::<String>().into_bytes()
         })
         .collect();
-    let mut sent: Vec<_> = clients
-        .iter_mut()
-        .zip(inputs.iter().map(Vec::as_slice))
-        .collect();
+    let mut sent: Vec<_> = clients.iter_mut().zip(inputs.iter().map(Vec::as_slice)).collect();
     let expected: String = (0..50)
         .map(|n| {
             let n = n.to_string();

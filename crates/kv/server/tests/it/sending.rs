@@ -84,10 +84,7 @@ fn simulate(
                 all.map(|(client, output)| Ready::new(&mut client.session, &client.input, output));
             let mut ready: Vec<_> = all.collect();
             (bench.communication).process(&mut ready, &bench.hasher, &mut bench.server);
-            let consumed: Vec<_> = ready
-                .iter()
-                .map(|one| (one.consumed, one.has_more))
-                .collect();
+            let consumed: Vec<_> = ready.iter().map(|one| (one.consumed, one.has_more)).collect();
             most = most.max(batches.get());
             // They leave now.
             for (heard, output) in heard.iter_mut().zip(&outputs) {
@@ -100,10 +97,7 @@ fn simulate(
                 break;
             }
         }
-        assert!(
-            clients.iter().all(|client| client.input.is_empty()),
-            "seed {seed}"
-        );
+        assert!(clients.iter().all(|client| client.input.is_empty()), "seed {seed}");
     }
     (heard, most, longest.get())
 }

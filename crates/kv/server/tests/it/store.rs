@@ -26,12 +26,7 @@ fn hasher() -> KeyHasher {
 }
 
 pub(crate) fn store(semantics: Semantics, memory_bytes: usize) -> Store {
-    let options = StoreOptions {
-        memory_bytes,
-        semantics,
-        hasher: hasher(),
-        huge_pages: false,
-    };
+    let options = StoreOptions { memory_bytes, semantics, hasher: hasher(), huge_pages: false };
     Store::new(options).expect("address space")
 }
 
@@ -82,14 +77,7 @@ fn owned(answer: Answer<'_>) -> (String, Option<u64>) {
 
 fn owned_metadata(metadata: Metadata) -> (String, u64) {
     let version = metadata.version;
-    let text = format!(
-        "{:?}",
-        Metadata {
-            version: 0,
-            memory_bytes: 0,
-            ..metadata
-        }
-    );
+    let text = format!("{:?}", Metadata { version: 0, memory_bytes: 0, ..metadata });
     (text, version)
 }
 
@@ -129,10 +117,7 @@ fn is_defined(request: &Request<'_>, oracle: &Oracle) -> bool {
         (Operation::IncrementFloat { .. }, Some(Content::String(text))) => text.len() <= 18,
         // By member only where scores are equal.
         (
-            Operation::SortedRange(SortedRange {
-                by: SortedRangeBy::Member { .. },
-                ..
-            }),
+            Operation::SortedRange(SortedRange { by: SortedRangeBy::Member { .. }, .. }),
             Some(Content::Sorted(set)),
         ) => set.values().all(|score| Some(score) == set.values().next()),
         _ => true,
@@ -145,26 +130,17 @@ fn for_store<'a>(request: &Request<'a>, versions: &Versions) -> Request<'a> {
     let of_store = |version: u64| versions.of_store.get(&version).copied().unwrap_or(version);
     match &mut request.operation {
         Operation::Set {
-            options:
-                SetOptions {
-                    condition: Condition::IfVersion(version),
-                    ..
-                },
+            options: SetOptions { condition: Condition::IfVersion(version), .. },
             ..
         }
-        | Operation::Delete {
-            version: Some(version),
-        } => *version = of_store(*version),
+        | Operation::Delete { version: Some(version) } => *version = of_store(*version),
         _ => {}
     }
     request
 }
 
 fn contents(oracle: &Oracle) -> BTreeMap<Vec<u8>, Item> {
-    let item = |item: &Item| Item {
-        version: 0,
-        ..item.clone()
-    };
+    let item = |item: &Item| Item { version: 0, ..item.clone() };
     let items = oracle.items.iter();
     items.map(|(key, i)| (key.clone(), item(i))).collect()
 }
@@ -206,16 +182,10 @@ impl Pair {
             let current = state.items.get(request.key).map_or(1, |item| item.version);
             match &mut request.operation {
                 Operation::Set {
-                    options:
-                        SetOptions {
-                            condition: Condition::IfVersion(version),
-                            ..
-                        },
+                    options: SetOptions { condition: Condition::IfVersion(version), .. },
                     ..
                 }
-                | Operation::Delete {
-                    version: Some(version),
-                } => {
+                | Operation::Delete { version: Some(version) } => {
                     let is_known = |version| self.versions.of_store.contains_key(version);
                     if self.random.chance(0.5) {
                         *version = current;

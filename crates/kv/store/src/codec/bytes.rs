@@ -72,8 +72,7 @@ impl Writer<'_> {
     /// Appends at most eight bools as a byte, the first in the lowest bit.
     pub(super) fn bools(&mut self, bools: &[bool]) {
         let bits = bools.iter().enumerate();
-        self.0
-            .push(bits.fold(0, |byte, (bit, is)| byte | u8::from(*is) << bit));
+        self.0.push(bits.fold(0, |byte, (bit, is)| byte | u8::from(*is) << bit));
     }
 }
 
@@ -86,10 +85,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(rest: &'a [u8]) -> Self {
-        Self {
-            rest,
-            elements_max: usize::MAX,
-        }
+        Self { rest, elements_max: usize::MAX }
     }
 
     pub(super) fn byte(&mut self) -> Result<u8, DecodeError> {
@@ -154,9 +150,7 @@ impl<'a> Reader<'a> {
         if count % 2 != 0 {
             return Err(DecodeError::InvalidOperand);
         }
-        (0..count / 2)
-            .map(|_| Ok([self.value()?, self.value()?]))
-            .collect()
+        (0..count / 2).map(|_| Ok([self.value()?, self.value()?])).collect()
     }
 
     pub(super) fn flags(&mut self) -> Result<u32, DecodeError> {

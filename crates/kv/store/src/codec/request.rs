@@ -55,11 +55,7 @@ structs! {
 const GET: u8 = 0;
 const SET: u8 = 5;
 const PLAIN_SET_OPTIONS: &[u8] = &[0, 1, 0, 0];
-const PLAIN_SET: Request<'static> = Request {
-    key: &[],
-    hash: 0,
-    operation: Operation::set(&[]),
-};
+const PLAIN_SET: Request<'static> = Request { key: &[], hash: 0, operation: Operation::set(&[]) };
 
 /// Scores and members.
 type Members<'a> = Box<[(f64, &'a [u8])]>;
@@ -104,11 +100,7 @@ fn take_short<'a>(
     let (key, rest) = split_short_string(rest)?;
     let hash = hasher.hash(key);
     if *number == GET {
-        requests.push(Request {
-            key,
-            hash,
-            operation: Operation::Get,
-        });
+        requests.push(Request { key, hash, operation: Operation::Get });
         *bytes = rest;
         return Some(());
     }
@@ -154,10 +146,7 @@ fn decode_any<'a>(
     hasher: &KeyHasher,
     elements_max: &mut usize,
 ) -> Result<Request<'a>, DecodeError> {
-    let mut from = Reader {
-        rest: bytes,
-        elements_max: *elements_max,
-    };
+    let mut from = Reader { rest: bytes, elements_max: *elements_max };
     let number = from.byte()?;
     let key = from.string(KEY_MAX_BYTES)?;
     let operation = Operation::read(number, &mut from)?;
@@ -212,12 +201,7 @@ impl<'a> Reader<'a> {
             true => Some((self.varint()?, self.numbered()?)),
             false => None,
         };
-        Ok(CounterChange {
-            delta,
-            down,
-            initial,
-            expiry: self.numbered()?,
-        })
+        Ok(CounterChange { delta, down, initial, expiry: self.numbered()? })
     }
 
     fn optional_version(&mut self) -> Result<Option<u64>, DecodeError> {
@@ -228,9 +212,7 @@ impl<'a> Reader<'a> {
     fn members(&mut self) -> Result<Members<'a>, DecodeError> {
         // A member takes nine bytes at least.
         let count = self.count(9)?;
-        (0..count)
-            .map(|_| Ok((self.score()?, self.value()?)))
-            .collect()
+        (0..count).map(|_| Ok((self.score()?, self.value()?))).collect()
     }
 
     fn member_bound(&mut self) -> Result<Option<(&'a [u8], bool)>, DecodeError> {

@@ -69,9 +69,7 @@ impl Tags {
     #[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     fn equal_portable(&self, tag: u16) -> u32 {
         let tags = self.0.iter().enumerate();
-        tags.fold(0, |bits, (lane, other)| {
-            bits | u32::from(*other == tag) << lane
-        })
+        tags.fold(0, |bits, (lane, other)| bits | u32::from(*other == tag) << lane)
     }
 }
 

@@ -194,15 +194,11 @@ impl Store {
         if fields.is_empty() {
             return Ok(Answer::Number(0));
         }
-        let added = fields
-            .iter()
-            .map(|[field, value]| field_bytes(field.len(), value.len()));
+        let added = fields.iter().map(|[field, value]| field_bytes(field.len(), value.len()));
         self.make_room_in_collection(request, Self::with_empty(added.sum()))?;
         let found = self.collection(request, ValueKind::Hash, now_ms)?;
         let added = self.change(request, ValueKind::Hash, found, |hash| {
-            let new = fields
-                .iter()
-                .filter(|[field, value]| hash.set_field(field, value));
+            let new = fields.iter().filter(|[field, value]| hash.set_field(field, value));
             new.count()
         })?;
         Ok(Answer::Number(added as i64))
@@ -214,13 +210,7 @@ impl Store {
         fields: &[&[u8]],
         now_ms: u64,
     ) -> Result<Answer<'static>, Refusal> {
-        self.remove_elements(
-            request,
-            ValueKind::Hash,
-            fields,
-            now_ms,
-            Collection::remove_field,
-        )
+        self.remove_elements(request, ValueKind::Hash, fields, now_ms, Collection::remove_field)
     }
 
     pub(super) fn sorted_remove(
@@ -252,9 +242,7 @@ impl Store {
         };
         self.preserve(request.hash);
         let (removed, grown) = self.collections.change(found.number, |collection| {
-            let removed = elements
-                .iter()
-                .filter(|element| remove(collection, element));
+            let removed = elements.iter().filter(|element| remove(collection, element));
             removed.count()
         });
         let payload = self.counts.payload_bytes;
@@ -276,10 +264,7 @@ impl Store {
     ) -> Result<Answer<'static>, Refusal> {
         let found = self.collection(request, ValueKind::SortedSet, now_ms)?;
         let growth = match found {
-            Some(found) => self
-                .collections
-                .get(found.number)
-                .growth_bytes(members.len()),
+            Some(found) => self.collections.get(found.number).growth_bytes(members.len()),
             None => Collection::new(ValueKind::SortedSet, 0).growth_bytes(members.len()),
         };
         if members.iter().any(|(_, m)| m.len() > VALUE_MAX_BYTES) {

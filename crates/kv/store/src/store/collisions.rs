@@ -124,9 +124,8 @@ fn keys_that_collide_are_kept_apart() {
             let mut store = store(semantics, kept, 64 << 20);
             let model = run(&mut store, 100, false);
             assert!(model.len() > KEYS / 2, "more than fit into a bucket");
-            let all: Vec<_> = (model.keys())
-                .map(|key| (&key[..], Operation::Delete { version: None }))
-                .collect();
+            let all: Vec<_> =
+                (model.keys()).map(|key| (&key[..], Operation::Delete { version: None })).collect();
             let mut rest = model.clone();
             for some in all.chunks(7) {
                 execute(&mut store, &mut rest, some, false);

@@ -26,10 +26,7 @@ const CANDIDATES: usize = 4 * AHEAD;
 
 impl Fetcher {
     fn begin(store: &Store, batch: &[Request<'_>]) -> Self {
-        let mut fetcher = Self {
-            chained: 0,
-            candidates: [(0, 0); CANDIDATES],
-        };
+        let mut fetcher = Self { chained: 0, candidates: [(0, 0); CANDIDATES] };
         let first = batch.iter().take(3 * AHEAD);
         first.for_each(|request| store.index.prefetch(request.hash));
         for index in 0..2 * AHEAD {
@@ -268,11 +265,9 @@ impl Store {
                 return self.sorted_range(request, range, now_ms, answer);
             }
             Operation::Length => self.length(request, now_ms)?,
-            Operation::Append {
-                value,
-                front,
-                create,
-            } => self.append(request, value, *front, *create, now_ms)?,
+            Operation::Append { value, front, create } => {
+                self.append(request, value, *front, *create, now_ms)?
+            }
             Operation::SetRange { offset, value } => {
                 self.set_range(request, *offset, value, now_ms)?
             }
@@ -316,9 +311,7 @@ impl Store {
     fn inspect(&mut self, request: &Request<'_>, now_ms: u64) -> Answer<'static> {
         let slot = self.lookup(request.key, request.hash, now_ms);
         self.count_read(slot.is_some());
-        slot.map_or(Answer::Missing, |slot| {
-            Answer::Metadata(self.metadata(self.item_in(slot)))
-        })
+        slot.map_or(Answer::Missing, |slot| Answer::Metadata(self.metadata(self.item_in(slot))))
     }
 
     /// Another number after each change of the key.

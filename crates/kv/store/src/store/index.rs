@@ -304,9 +304,7 @@ impl Index {
                 None => break,
             }
         }
-        let Bucket {
-            epoch, has_expiry, ..
-        } = self.buckets[from];
+        let Bucket { epoch, has_expiry, .. } = self.buckets[from];
         for id in [from, to] {
             self.buckets[id] = Bucket {
                 tags: Tags([0; SLOTS]),
@@ -320,11 +318,7 @@ impl Index {
         self.len += 1;
         let high_bit = self.level_len as u64;
         for (tag, offset) in moving.drain(..) {
-            let home = if hash_of(offset) & high_bit == 0 {
-                from
-            } else {
-                to
-            };
+            let home = if hash_of(offset) & high_bit == 0 { from } else { to };
             // Two chains never need more overflow buckets than the one that they were.
             let is_done = self.insert_into(home, tag, offset, false);
             assert!(is_done, "a chain that is split needs no more buckets");

@@ -70,20 +70,14 @@ impl NewItem<'_> {
         }
         let value_at = key_at + self.key.len();
         copy(&mut memory[key_at..value_at], self.key);
-        copy(
-            &mut memory[value_at..value_at + self.value.len()],
-            self.value,
-        );
+        copy(&mut memory[value_at..value_at + self.value.len()], self.value);
     }
 }
 
 /// Maximum number of keys and values that are many have eight bytes: no call for those.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
-    match (
-        <&mut [u8; 8]>::try_from(&mut *to),
-        <&[u8; 8]>::try_from(from),
-    ) {
+    match (<&mut [u8; 8]>::try_from(&mut *to), <&[u8; 8]>::try_from(from)) {
         (Ok(to), Ok(from)) => *to = *from,
         _ => to.copy_from_slice(from),
     }
@@ -139,10 +133,7 @@ impl<'a> Item<'a> {
     #[inline(always)]
     pub(super) fn at(memory: &'a [u8], offset: u32) -> Self {
         let memory = &memory[offset as usize * UNIT..];
-        Self {
-            header: Header(word(memory, 0)),
-            memory,
-        }
+        Self { header: Header(word(memory, 0)), memory }
     }
 
     #[inline(always)]

@@ -22,12 +22,7 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            head: 0,
-            tail: 0,
-            end: None,
-        }
+        Self { capacity, head: 0, tail: 0, end: None }
     }
 
     /// Bytes between tail and head.

@@ -50,22 +50,14 @@ impl<T: Zeroed> Mapping<T> {
         if huge_pages {
             ask_for_huge_pages(base, bytes);
         }
-        Ok(Self {
-            base: base.cast(),
-            len,
-            whole,
-            whole_bytes,
-        })
+        Ok(Self { base: base.cast(), len, whole, whole_bytes })
     }
 
     /// Returns the memory of these elements to the system: they become zero. The range consists of whole
     /// blocks of at least 4 KiB.
     pub(super) fn release(&mut self, range: Range<usize>) {
         let elements = &mut self[range];
-        release(
-            NonNull::from(&mut *elements).cast(),
-            size_of_val(&*elements),
-        );
+        release(NonNull::from(&mut *elements).cast(), size_of_val(&*elements));
     }
 }
 

@@ -33,14 +33,8 @@ struct Page {
     next: u32,
 }
 
-const FREE_PAGE: Page = Page {
-    class: 0,
-    used: 0,
-    touched: 0,
-    free: NO_PIECE,
-    previous: NONE,
-    next: NONE,
-};
+const FREE_PAGE: Page =
+    Page { class: 0, used: 0, touched: 0, free: NO_PIECE, previous: NONE, next: NONE };
 
 /// See the module's comment.
 #[derive(Debug)]
@@ -186,12 +180,7 @@ impl SizeClasses {
     }
 
     fn unlink(&mut self, number: u32) {
-        let Page {
-            class,
-            previous,
-            next,
-            ..
-        } = self.pages[number as usize];
+        let Page { class, previous, next, .. } = self.pages[number as usize];
         match previous {
             NONE => self.partial[usize::from(class)] = next,
             previous => self.pages[previous as usize].next = next,
@@ -218,10 +207,7 @@ impl SizeClasses {
             None => {
                 // A free run at the end is part of what is added.
                 let end = self.pages.len() as u32;
-                let last = self
-                    .runs
-                    .last_key_value()
-                    .map(|(first, len)| (*first, *len));
+                let last = self.runs.last_key_value().map(|(first, len)| (*first, *len));
                 let first = match last {
                     Some((first, len)) if first + len == end => {
                         if (first + count) as usize > self.page_limit {

@@ -110,11 +110,7 @@ fn encode_item(item: Item<'_>, collection: Option<&Collection>, out: &mut Vec<u8
         None => {
             return write(Operation::Set {
                 value: item.value(),
-                options: SetOptions {
-                    flags: item.flags(),
-                    expiry,
-                    ..SetOptions::default()
-                },
+                options: SetOptions { flags: item.flags(), expiry, ..SetOptions::default() },
             });
         }
         Some(Content::Hash(hash)) => {

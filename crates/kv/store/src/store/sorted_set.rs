@@ -29,14 +29,7 @@ struct Node {
 
 impl Node {
     fn new(score: f64, member: Arc<[u8]>, priority: u32) -> Self {
-        Self {
-            score,
-            member,
-            left: NONE,
-            right: NONE,
-            size: 1,
-            priority,
-        }
+        Self { score, member, left: NONE, right: NONE, size: 1, priority }
     }
 }
 
@@ -53,12 +46,7 @@ pub(super) struct SortedSet {
 impl SortedSet {
     /// An empty set. A client that does not know the seed cannot unbalance it.
     pub(super) fn new(seed: u64) -> Self {
-        Self {
-            scores: BTreeMap::new(),
-            nodes: Vec::new(),
-            root: NONE,
-            random: seed | 1,
-        }
+        Self { scores: BTreeMap::new(), nodes: Vec::new(), root: NONE, random: seed | 1 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -86,9 +74,8 @@ impl SortedSet {
                 (self.add_node(member, score), true)
             }
         };
-        let (left, right) = self.split(self.root, &|node| {
-            order(node, score, member) == Ordering::Less
-        });
+        let (left, right) =
+            self.split(self.root, &|node| order(node, score, member) == Ordering::Less);
         let left = self.merge(left, node);
         self.root = self.merge(left, right);
         is_new
@@ -131,8 +118,7 @@ impl SortedSet {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         if self.nodes.len() == self.nodes.capacity() {
-            self.nodes
-                .reserve_exact((self.nodes.len() / 4).max(NODES_MIN));
+            self.nodes.reserve_exact((self.nodes.len() / 4).max(NODES_MIN));
         }
         let priority = (self.random >> 32) as u32;
         self.nodes.push(Node::new(score, member, priority));

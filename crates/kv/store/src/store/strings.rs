@@ -21,10 +21,7 @@ struct Kept {
 
 impl Kept {
     fn of(item: Item<'_>) -> Self {
-        Self {
-            flags: item.flags(),
-            expires_at_ms: item.expires_at_ms(),
-        }
+        Self { flags: item.flags(), expires_at_ms: item.expires_at_ms() }
     }
 }
 
@@ -77,9 +74,7 @@ impl Store {
         now_ms: u64,
     ) -> Result<Answer<'static>, Refusal> {
         let item = self.read_string(request, now_ms)?;
-        Ok(Answer::Number(
-            item.map_or(0, |item| item.value().len() as i64),
-        ))
+        Ok(Answer::Number(item.map_or(0, |item| item.value().len() as i64)))
     }
 
     pub(super) fn increment_float(
@@ -277,10 +272,8 @@ impl Store {
             return Ok(Answer::Missing);
         };
         let old = self.item_in(slot).expires_at_ms();
-        let (old_end, new_end) = (
-            old.unwrap_or(u64::MAX),
-            expires(expiry, old).unwrap_or(u64::MAX),
-        );
+        let (old_end, new_end) =
+            (old.unwrap_or(u64::MAX), expires(expiry, old).unwrap_or(u64::MAX));
         if (condition.if_never && old.is_some())
             || (condition.if_some && old.is_none())
             || (condition.if_later && new_end <= old_end)

@@ -52,21 +52,14 @@ impl Store {
         if !self.is_cache() {
             let is_over = collection_bytes > 0
                 && self.memory.used() + collection_bytes + INDEX_GROWTH > self.room();
-            return if is_over {
-                Err(Refusal::OutOfMemory)
-            } else {
-                Ok(())
-            };
+            return if is_over { Err(Refusal::OutOfMemory) } else { Ok(()) };
         }
         let other = collection_bytes + INDEX_GROWTH;
         let most = self.options.memory_bytes.saturating_sub(self.index.bytes());
         if item_bytes + other > most || item_bytes > self.memory.bytes().len() {
             return Err(Refusal::OutOfMemory);
         }
-        while self
-            .memory
-            .must_drop(item_bytes, self.room().saturating_sub(other))
-        {
+        while self.memory.must_drop(item_bytes, self.room().saturating_sub(other)) {
             self.drop_oldest();
         }
         Ok(())
@@ -102,10 +95,7 @@ impl Store {
             if let Some(version) = self.overwrite(hash, offset, new) {
                 return Ok(version);
             }
-            if self
-                .memory
-                .fits_in_place(offset, self.item(offset).size(), size)
-            {
+            if self.memory.fits_in_place(offset, self.item(offset).size(), size) {
                 self.preserve(hash);
                 self.forget(offset, Some(new));
                 return Ok(self.write_at(hash, offset, new));
@@ -183,9 +173,7 @@ impl Store {
     fn grow_index(&mut self) {
         if self.index.is_loaded() && self.memory.used() + BUCKET_BYTES <= self.room() {
             let (bytes, hasher) = (self.memory.bytes(), &self.options.hasher);
-            let next = self
-                .index
-                .split(|offset| hasher.hash(Item::at(bytes, offset).key()));
+            let next = self.index.split(|offset| hasher.hash(Item::at(bytes, offset).key()));
             let chain = self.index.chain(next);
             chain.for_each(|offset| self.memory.prefetch(offset));
         }
@@ -260,13 +248,8 @@ impl Store {
         }
         value.clear();
         value.extend_from_slice(item.value());
-        let new = NewItem {
-            key,
-            value: &value,
-            kind: item.kind(),
-            flags: item.flags(),
-            expires_at_ms,
-        };
+        let new =
+            NewItem { key, value: &value, kind: item.kind(), flags: item.flags(), expires_at_ms };
         let result = self.rewrite(hash, &new);
         self.keep_scratch(value);
         result

@@ -109,39 +109,29 @@ impl FaultyPair {
             (LinkFault::None, _)
             | (LinkFault::Swapped, Verb::Send { .. })
             | (_, Verb::Receive { .. }) => return None,
-            (LinkFault::Swapped, Verb::Read { from, into }) => Verb::Write {
-                from: self.source(into.to_vec()),
-                to: from.clone(),
-            },
-            (LinkFault::Swapped, Verb::ReadShared { from, .. }) => Verb::Write {
-                from: self.source(vec![0; from.len() as usize]),
-                to: from.clone(),
-            },
+            (LinkFault::Swapped, Verb::Read { from, into }) => {
+                Verb::Write { from: self.source(into.to_vec()), to: from.clone() }
+            }
+            (LinkFault::Swapped, Verb::ReadShared { from, .. }) => {
+                Verb::Write { from: self.source(vec![0; from.len() as usize]), to: from.clone() }
+            }
             (LinkFault::First, Verb::Write { from, to }) => {
                 let first = to.start()..to.start() + 1;
                 let first = to.remote().slice(first).expect("a byte of what was asked");
-                Verb::Write {
-                    from: self.source(from[..1].to_vec()),
-                    to: first,
-                }
+                Verb::Write { from: self.source(from[..1].to_vec()), to: first }
             }
             (
                 _,
                 Verb::Write { to: remote, .. }
                 | Verb::Read { from: remote, .. }
                 | Verb::ReadShared { from: remote, .. },
-            ) => Verb::Read {
-                from: remote.clone(),
-                into: self.unseen(remote.len() as usize),
-            },
+            ) => Verb::Read { from: remote.clone(), into: self.unseen(remote.len() as usize) },
             (fault, Verb::Send { from }) => {
                 let mut message = vec![0; from.len()];
                 if fault == LinkFault::First {
                     message[0] = from[0];
                 }
-                Verb::Send {
-                    from: self.source(message),
-                }
+                Verb::Send { from: self.source(message) }
             }
         };
         Some(Work::new(asked.tag, verb))
@@ -176,11 +166,7 @@ impl QueuePair for FaultyPair {
             }
             let taken = self.pair.post(&mut one);
             if !matches!(taken, Ok(1)) {
-                let asked = if replaced {
-                    self.asked.pop_back()
-                } else {
-                    one.pop_front()
-                };
+                let asked = if replaced { self.asked.pop_back() } else { one.pop_front() };
                 asked.into_iter().for_each(|asked| work.push_front(asked));
                 return match taken {
                     Err(error) if posted == 0 => Err(error),

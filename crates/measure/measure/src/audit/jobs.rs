@@ -31,20 +31,8 @@ const PLANTED: [(Mistake, &str, &str, Option<Fault>, Times); 7] = [
         Some(Fault::EarlyCompletion),
         Times::Always,
     ),
-    (
-        Mistake::LoopRemoved,
-        "match-count",
-        "cpu",
-        Some(Fault::Hoisted),
-        Times::Always,
-    ),
-    (
-        Mistake::DirectionSwapped,
-        "copy",
-        "cpu",
-        Some(Fault::SwappedDirection),
-        Times::Always,
-    ),
+    (Mistake::LoopRemoved, "match-count", "cpu", Some(Fault::Hoisted), Times::Always),
+    (Mistake::DirectionSwapped, "copy", "cpu", Some(Fault::SwappedDirection), Times::Always),
     (
         Mistake::FailuresCounted,
         "decompress-deflate",
@@ -60,13 +48,7 @@ const PLANTED: [(Mistake, &str, &str, Option<Fault>, Times); 7] = [
         Times::Always,
     ),
     (Mistake::BitsForBytes, "copy", "cpu", None, Times::Always),
-    (
-        Mistake::SoftwareFallback,
-        "compress-deflate",
-        "emulated:bf2",
-        None,
-        Times::Always,
-    ),
+    (Mistake::SoftwareFallback, "compress-deflate", "emulated:bf2", None, Times::Always),
 ];
 
 /// Plants each in turn. `scratch` is where the data are written.
@@ -149,10 +131,7 @@ fn text() -> Vec<u8> {
     while text.len() < BUFFERS * BUFFER_BYTES {
         let buffer = (text.len() / BUFFER_BYTES) as u64;
         let (number, of) = (random.next_u64() >> 33, 8 + buffer);
-        let line = format!(
-            "{} of {of}: {number:x} said three times is true\n",
-            number % of
-        );
+        let line = format!("{} of {of}: {number:x} said three times is true\n", number % of);
         text.extend(line.as_bytes());
     }
     text.truncate(BUFFERS * BUFFER_BYTES);

@@ -14,21 +14,9 @@ const RIGHT: usize = 2 * DEPTH;
 
 /// Mistakes to plant, each with the operation of its test and the fault that the link injects.
 const PLANTED: [(Mistake, DmaOperation, LinkFault); 4] = [
-    (
-        Mistake::DirectionSwapped,
-        DmaOperation::Write,
-        LinkFault::Swapped,
-    ),
-    (
-        Mistake::DirectionSwapped,
-        DmaOperation::Read,
-        LinkFault::Swapped,
-    ),
-    (
-        Mistake::NothingMoved,
-        DmaOperation::Write,
-        LinkFault::Nothing,
-    ),
+    (Mistake::DirectionSwapped, DmaOperation::Write, LinkFault::Swapped),
+    (Mistake::DirectionSwapped, DmaOperation::Read, LinkFault::Swapped),
+    (Mistake::NothingMoved, DmaOperation::Write, LinkFault::Nothing),
     (Mistake::FirstByteOnly, DmaOperation::Read, LinkFault::First),
 ];
 

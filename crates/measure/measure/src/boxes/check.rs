@@ -11,21 +11,13 @@ use super::{PROBLEMS_MAX, join};
 
 /// Reports what in a tree the schema forbids.
 pub(super) fn check(root: &Node, schema: &Value) -> Result<(), Vec<Error>> {
-    let mut checker = Checker {
-        definitions: &schema["$defs"],
-        problems: Vec::new(),
-        untold: 0,
-    };
+    let mut checker = Checker { definitions: &schema["$defs"], problems: Vec::new(), untold: 0 };
     checker.value(&root.value, schema, "");
     if checker.untold > 0 {
         let message = format!("and {} more problems", checker.untold);
         checker.problems.push(Error::of_key("", message, ""));
     }
-    if checker.problems.is_empty() {
-        Ok(())
-    } else {
-        Err(checker.problems)
-    }
+    if checker.problems.is_empty() { Ok(()) } else { Err(checker.problems) }
 }
 
 struct Checker<'a> {
@@ -50,15 +42,11 @@ impl<'a> Checker<'a> {
     /// The alternatives of a schema, those of nested `anyOf` too. Alternatives differ in their
     /// type, so the first that takes a value's type is the one that was meant.
     fn flatten(&self, schema: &'a Value, branches: &mut Vec<&'a Value>) {
-        let definition = schema["$ref"]
-            .as_str()
-            .and_then(|name| name.strip_prefix("#/$defs/"));
+        let definition = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/"));
         if let Some(name) = definition {
             self.flatten(&self.definitions[name], branches);
         } else if let Some(alternatives) = schema["anyOf"].as_array() {
-            alternatives
-                .iter()
-                .for_each(|branch| self.flatten(branch, branches));
+            alternatives.iter().for_each(|branch| self.flatten(branch, branches));
         } else {
             branches.push(schema);
         }
@@ -71,10 +59,7 @@ impl<'a> Checker<'a> {
             let mut expected: Vec<_> = branches.iter().flat_map(|branch| words(branch)).collect();
             expected.dedup();
             let expected = either(&expected);
-            return self.say(
-                pointer,
-                format!("expected {expected}, found {}", shown(tree)),
-            );
+            return self.say(pointer, format!("expected {expected}, found {}", shown(tree)));
         };
         match tree {
             Found::Null | Found::Bool(_) => {}
@@ -88,11 +73,7 @@ impl<'a> Checker<'a> {
                     (Some(number), Some(numbers)) => self.number(number, tree, numbers, pointer),
                     _ => self.say(
                         pointer,
-                        format!(
-                            "expected {}, found {}",
-                            either(&words(schema)),
-                            quoted(text)
-                        ),
+                        format!("expected {}, found {}", either(&words(schema)), quoted(text)),
                     ),
                 }
             }
@@ -107,21 +88,12 @@ impl<'a> Checker<'a> {
         let low = bound("minimum").is_some_and(|bound| value < bound);
         let high = bound("maximum").is_some_and(|bound| value > bound);
         if low {
-            self.say(
-                pointer,
-                format!("{shown} is too small, the least is {}", schema["minimum"]),
-            );
+            self.say(pointer, format!("{shown} is too small, the least is {}", schema["minimum"]));
         } else if high {
-            self.say(
-                pointer,
-                format!("{shown} is too large, the most is {}", schema["maximum"]),
-            );
+            self.say(pointer, format!("{shown} is too large, the most is {}", schema["maximum"]));
         } else if bound("exclusiveMinimum").is_some_and(|bound| value <= bound) {
             let bound = &schema["exclusiveMinimum"];
-            self.say(
-                pointer,
-                format!("{shown} is too small, it must be above {bound}"),
-            );
+            self.say(pointer, format!("{shown} is too small, it must be above {bound}"));
         }
     }
 
@@ -180,10 +152,7 @@ impl<'a> Checker<'a> {
                 && unique
                 && !seen.insert(text)
             {
-                self.say(
-                    &place,
-                    format!("{} stands in this list twice", quoted(text)),
-                );
+                self.say(&place, format!("{} stands in this list twice", quoted(text)));
             }
         }
     }
@@ -191,17 +160,12 @@ impl<'a> Checker<'a> {
     fn object(&mut self, entries: &[(Key, Node)], schema: &'a Value, pointer: &str) {
         let mut meant = Vec::new();
         let properties = &schema["properties"];
-        let known = properties
-            .as_object()
-            .into_iter()
-            .flat_map(|properties| properties.keys());
+        let known = properties.as_object().into_iter().flat_map(|properties| properties.keys());
         let known: Vec<_> = known.filter(|key| *key != "$schema").collect();
         let count = entries.len() as u64;
         if count > schema["maxProperties"].as_u64().unwrap_or(u64::MAX) {
-            let message = format!(
-                "{count} keys are too many, the most is {}",
-                schema["maxProperties"]
-            );
+            let message =
+                format!("{count} keys are too many, the most is {}", schema["maxProperties"]);
             return self.say(pointer, message);
         }
         for (key, value) in entries {
@@ -222,17 +186,11 @@ impl<'a> Checker<'a> {
                 });
             }
         }
-        let required = schema["required"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
         for key in required.iter().filter_map(Value::as_str) {
             // A key that is there, but misspelt, has been told already.
-            let there = entries
-                .iter()
-                .map(|(name, _)| &name.text)
-                .chain(&meant)
-                .any(|name| name == key);
+            let there =
+                entries.iter().map(|(name, _)| &name.text).chain(&meant).any(|name| name == key);
             if !there {
                 self.say(pointer, format!("the key {key:?} is missing"));
             }
@@ -268,21 +226,13 @@ fn types(schema: &Value) -> Vec<&str> {
 
 fn takes(schema: &Value, tree: &Found) -> bool {
     let whole = matches!(tree, Found::Unsigned(_) | Found::Signed(_));
-    types(schema)
-        .into_iter()
-        .any(|kind| kind == tree.kind() || (kind == "integer" && whole))
+    types(schema).into_iter().any(|kind| kind == tree.kind() || (kind == "integer" && whole))
 }
 
 /// The words that a text may be; none: any text.
 fn allowed_words(schema: &Value) -> Vec<&str> {
     let mut words: Vec<_> = schema["const"].as_str().into_iter().collect();
-    words.extend(
-        schema["enum"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str),
-    );
+    words.extend(schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str));
     let alternatives = schema["oneOf"].as_array().into_iter().flatten();
     words.extend(alternatives.filter_map(|one| one["const"].as_str()));
     words
@@ -307,11 +257,7 @@ fn words(schema: &Value) -> Vec<String> {
         "object" => "an object",
         other => other,
     };
-    types(schema)
-        .into_iter()
-        .filter(|kind| *kind != "null")
-        .map(|kind| word(kind).into())
-        .collect()
+    types(schema).into_iter().filter(|kind| *kind != "null").map(|kind| word(kind).into()).collect()
 }
 
 fn either(words: &[String]) -> String {

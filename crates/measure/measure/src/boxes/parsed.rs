@@ -68,10 +68,8 @@ pub(super) fn expand(written: BoxFile) -> Result<Parsed, Vec<Error>> {
         .map(|(index, entry)| expander.task(entry, &format!("/tasks/{index}")))
         .collect();
     if expander.tests > TESTS_MAX && expander.problems.is_empty() {
-        let message = format!(
-            "{} tests in all are too many, the most is {TESTS_MAX}",
-            expander.tests
-        );
+        let message =
+            format!("{} tests in all are too many, the most is {TESTS_MAX}", expander.tests);
         expander.problems.push(Error::of_key("/tasks", message, ""));
     }
     if !expander.problems.is_empty() {
@@ -101,13 +99,11 @@ struct Expander {
 impl Expander {
     fn task(&mut self, entry: TaskEntry, pointer: &str) -> ParsedTask {
         let parameters = self.axes(entry.parameters, &join(pointer, "parameters"));
-        let tests = (parameters.0.iter()).fold(1_u64, |product, (_, values)| {
-            product.saturating_mul(values.len() as u64)
-        });
+        let tests = (parameters.0.iter())
+            .fold(1_u64, |product, (_, values)| product.saturating_mul(values.len() as u64));
         if tests > TESTS_MAX {
             let message = format!("{tests} tests are too many, the most is {TESTS_MAX}");
-            self.problems
-                .push(Error::of_key(&join(pointer, "parameters"), message, ""));
+            self.problems.push(Error::of_key(&join(pointer, "parameters"), message, ""));
         }
         self.tests = self.tests.saturating_add(tests);
         let place = join(pointer, "exclude");
@@ -161,8 +157,7 @@ impl Expander {
         let [from, to] = range.pow2;
         if from > to {
             let message = format!("an empty range: {from} is above {to}");
-            self.problems
-                .push(Error::of_key(&join(pointer, "pow2"), message, ""));
+            self.problems.push(Error::of_key(&join(pointer, "pow2"), message, ""));
         }
         let number =
             |exponent: u32| ScalarOrList::Scalar(Scalar::Number((1_u64 << exponent).into()));
@@ -173,8 +168,7 @@ impl Expander {
         let names: Vec<_> = parameters.0.iter().map(|(name, _)| name).collect();
         let axes = self.axes(axes, pointer);
         if axes.0.is_empty() {
-            self.problems
-                .push(Error::of_key(pointer, "would leave out every test", ""));
+            self.problems.push(Error::of_key(pointer, "would leave out every test", ""));
         }
         for (name, values) in &axes.0 {
             let place = join(pointer, name);
@@ -189,15 +183,9 @@ impl Expander {
             };
             let known: HashSet<_> = axis.iter().map(identity).collect();
             let words: Vec<_> = axis.iter().filter_map(ScalarOrList::text).collect();
-            for value in values
-                .iter()
-                .filter(|value| !known.contains(&identity(value)))
-            {
-                let message = format!(
-                    "{} is not among the values of {}",
-                    shown(value),
-                    quoted(name)
-                );
+            for value in values.iter().filter(|value| !known.contains(&identity(value))) {
+                let message =
+                    format!("{} is not among the values of {}", shown(value), quoted(name));
                 let suggestion = value.text().and_then(|text| suggest(text, &words));
                 self.warnings.push(Error {
                     suggestion: suggestion.map(Into::into),
@@ -223,10 +211,7 @@ fn identity(value: &ScalarOrList) -> String {
     match value {
         ScalarOrList::Scalar(value) => scalar(value),
         ScalarOrList::List(values) => {
-            format!(
-                "[{}]",
-                values.iter().map(scalar).collect::<Vec<_>>().join(", ")
-            )
+            format!("[{}]", values.iter().map(scalar).collect::<Vec<_>>().join(", "))
         }
     }
 }

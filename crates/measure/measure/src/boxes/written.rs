@@ -141,10 +141,7 @@ pub struct Measure {
     #[schemars(schema_with = "share_schema")]
     pub target_interval: f64,
     /// The relative difference that `overside compare` takes for a change: 0.05 or "5%".
-    #[serde(
-        deserialize_with = "optional_share",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "optional_share", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "share_schema")]
     pub threshold: Option<f64>,
 }

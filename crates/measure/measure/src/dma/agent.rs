@@ -38,12 +38,7 @@ pub(super) fn take(
     link: Link,
     (deadline, through): (Instant, EndpointWrapper<'_>),
 ) -> Result<Sample, Failure> {
-    with(
-        test,
-        remote_end::open(node, KIND)?,
-        link,
-        (deadline, through),
-    )
+    with(test, remote_end::open(node, KIND)?, link, (deadline, through))
 }
 
 /// Takes the sample as [`take`] does, with a probe that is already open.
@@ -54,11 +49,7 @@ pub(super) fn with(
     (deadline, through): (Instant, EndpointWrapper<'_>),
 ) -> Result<Sample, Failure> {
     let plan = test.plan();
-    let mut there = AgentSide {
-        probe,
-        plan,
-        deadline: deadline + GRACE,
-    };
+    let mut there = AgentSide { probe, plan, deadline: deadline + GRACE };
     let end = through(there.meet(test, link, deadline)?);
     let evidence = Evidence::of_link(end.info());
     let (what, timeouts) = ((plan, Side::Host), Timeouts::until(deadline));
@@ -112,9 +103,8 @@ impl AgentSide {
         deadline: Instant,
     ) -> Result<Arc<dyn Endpoint>, Failure> {
         // Only the initiator's end needs an engine: the other end posts nothing.
-        let engine = (link == Link::Shm && test.variant != "caller").then_some(CopyEngine {
-            core: test.engine_core,
-        });
+        let engine = (link == Link::Shm && test.variant != "caller")
+            .then_some(CopyEngine { core: test.engine_core });
         let initiates = test.initiator == Side::Dpu;
         let left = deadline.saturating_duration_since(Instant::now());
         let opening = Opening {
@@ -173,10 +163,7 @@ impl AgentSide {
 
     fn strange(&self, what: &str) -> Failure {
         let what = clean(what, MAX_TEXT_BYTES);
-        let message = format!(
-            "agent {} is not one for this test: {what}",
-            self.probe.node()
-        );
+        let message = format!("agent {} is not one for this test: {what}", self.probe.node());
         Failure::new(FailureKind::Lost, message)
     }
 

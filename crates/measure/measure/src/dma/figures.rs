@@ -20,12 +20,7 @@ pub(super) fn sample(test: &DmaTest, taken: TestResult, over: Evidence) -> Sampl
     let bytes = count.saturating_mul(test.buffer_size);
     let elapsed = Duration::from_nanos(ran.elapsed_ns);
     let evidence = over.with_late(late, count).and(Evidence::measured(cpu));
-    let work = Work {
-        jobs: count,
-        bytes,
-        doorbells: ran.doorbells,
-        ..Work::default()
-    };
+    let work = Work { jobs: count, bytes, doorbells: ran.doorbells, ..Work::default() };
     let mut metrics = Metrics::of_work(&work, elapsed, cpu);
     let done = MeasuredWork {
         applied: Some(ran.applied),

@@ -73,24 +73,13 @@ impl Path {
         let configs = [Side::Host, Side::Dpu].map(|side| test.plan().link_config(side));
         match link {
             Some(Link::Ucx) => {
-                let ends = ucx::pair(
-                    &configs[0],
-                    &configs[1],
-                    &UcxOptions::over(test.transport()),
-                );
+                let ends = ucx::pair(&configs[0], &configs[1], &UcxOptions::over(test.transport()));
                 let (host, dpu) = ends.map_err(cannot_connect)?;
-                return Ok(Self::Link(ends_of(
-                    test,
-                    Arc::new(host),
-                    Arc::new(dpu),
-                    None,
-                )));
+                return Ok(Self::Link(ends_of(test, Arc::new(host), Arc::new(dpu), None)));
             }
             Some(Link::Shm) => {
-                let engine = (test.variant != "caller").then_some(EngineOptions {
-                    core: test.engine_core,
-                    shape: None,
-                });
+                let engine = (test.variant != "caller")
+                    .then_some(EngineOptions { core: test.engine_core, shape: None });
                 return shared_memory(test, engine, None, deadline);
             }
             None => {}
@@ -100,10 +89,8 @@ impl Path {
             if test.timing != Some(Timing::Paced) {
                 return Ok(Self::Virtual(Box::new(emulated)));
             }
-            let engine = EngineOptions {
-                core: test.engine_core,
-                shape: Some(emulated.shape.clone()),
-            };
+            let engine =
+                EngineOptions { core: test.engine_core, shape: Some(emulated.shape.clone()) };
             return shared_memory(test, Some(engine), Some(Box::new(emulated)), deadline);
         }
         let device = overside_backends::open(name, &Options::default());
@@ -131,9 +118,7 @@ fn copies(test: &DmaTest, device: &dyn Device) -> Result<(), Failure> {
         return skip(format!("{name} takes no payload with the operation"));
     }
     if test.completion == DmaCompletion::Event && !capability.event {
-        return skip(format!(
-            "{name} signals no completions; use completion=poll"
-        ));
+        return skip(format!("{name} signals no completions; use completion=poll"));
     }
     Ok(())
 }
@@ -148,12 +133,8 @@ fn shared_memory(
     // Only the initiator's end needs an engine: the other end posts nothing.
     let mut options = [ShmOptions::default(), ShmOptions::default()];
     options[initiator(test)].engine = engine;
-    let [host, dpu] = shm::pair(
-        [&configs[0], &configs[1]],
-        [&options[0], &options[1]],
-        deadline,
-    )
-    .map_err(cannot_connect)?;
+    let [host, dpu] = shm::pair([&configs[0], &configs[1]], [&options[0], &options[1]], deadline)
+        .map_err(cannot_connect)?;
     let ends = ends_of(test, Arc::new(host), Arc::new(dpu), emulated);
     Ok(Path::Link(ends))
 }
@@ -176,11 +157,7 @@ fn ends_of(
         Side::Host => (host, dpu),
         Side::Dpu => (dpu, host),
     };
-    Ends {
-        initiator,
-        peer,
-        emulated,
-    }
+    Ends { initiator, peer, emulated }
 }
 
 fn cannot_connect(error: ConnectError) -> Failure {

@@ -83,11 +83,8 @@ fn on_device(
 ) -> Result<Sample, Failure> {
     let plan = test.plan();
     let lanes = (0..test.threads).map(|index| {
-        let lane = Copying::new(
-            Arc::clone(device),
-            Clock::default(),
-            PayloadPattern::new(plan, index),
-        )?;
+        let lane =
+            Copying::new(Arc::clone(device), Clock::default(), PayloadPattern::new(plan, index))?;
         Ok::<Box<dyn Lane>, Failure>(Box::new(lane))
     });
     let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
@@ -107,12 +104,7 @@ fn in_virtual_time(
     let clock = Clock::simulated();
     let device: Arc<dyn Device> = Arc::new(DmaEngine::new(&test.device, emulated, clock.clone()));
     let depth = (test.depth * test.threads).min(DEPTH_MAX as usize);
-    let plan = Plan {
-        threads: 1,
-        depth,
-        events: false,
-        ..test.plan()
-    };
+    let plan = Plan { threads: 1, depth, events: false, ..test.plan() };
     let pattern = PayloadPattern::new(plan, 0);
     let lane = Copying::new(Arc::clone(&device), clock.clone(), pattern)?;
     let timeouts = Timeouts::until(deadline);

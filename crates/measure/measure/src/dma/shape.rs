@@ -25,18 +25,12 @@ pub(crate) struct Emulated {
 pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, Failure> {
     let skip = |reason: String| Err(Failure::unsupported(reason));
     if test.operation == DmaOperation::Send {
-        return skip(format!(
-            "{} emulates a DMA engine, which reads and writes",
-            test.device
-        ));
+        return skip(format!("{} emulates a DMA engine, which reads and writes", test.device));
     }
     let internal = |error: String| Failure::new(FailureKind::Internal, error);
     let library = Library::installed().map_err(|error| internal(error.to_string()))?;
     if library.profile(profile).is_none() {
-        return Err(Failure::new(
-            FailureKind::Job,
-            format!("there is no profile {profile:?}"),
-        ));
+        return Err(Failure::new(FailureKind::Job, format!("there is no profile {profile:?}")));
     }
     let transfer = transfer(test);
     let engine = dma::engine(&library, profile, &transfer, test.threads as f64);
@@ -81,17 +75,11 @@ pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, Failure> {
     }
     facts.sort();
     facts.dedup();
-    let path = Path {
-        latency_ns: latency.round() as u64,
-        busy_ns: busy.interval.typ.round() as u64,
-    };
+    let path =
+        Path { latency_ns: latency.round() as u64, busy_ns: busy.interval.typ.round() as u64 };
     Ok(Emulated {
         profile: profile.to_owned(),
-        shape: Shape {
-            read: path,
-            write: path,
-            missing: missing.clone(),
-        },
+        shape: Shape { read: path, write: path, missing: missing.clone() },
         model: Model {
             low_ns: interval.low as u64,
             typ_ns: interval.typ as u64,

@@ -41,9 +41,7 @@ fn link_over(test: &DmaTest, sockets: [OwnedFd; 2]) -> [shm::ShmEndpoint; 2] {
     let none = ShmOptions::default();
     std::thread::scope(|scope| {
         let peer = scope.spawn(|| shm::join(theirs, &configs[1], &none, deadline));
-        let engine = ShmOptions {
-            engine: Some(EngineOptions::default()),
-        };
+        let engine = ShmOptions { engine: Some(EngineOptions::default()) };
         let host = shm::serve(ours, &configs[0], &engine, deadline).unwrap();
         [host, peer.join().unwrap().unwrap()]
     })
@@ -111,19 +109,11 @@ fn reads_that_share_places_and_go_wrong_fail_the_sample() {
 fn a_connection_that_is_cut_fails_the_sample() {
     for completion in [DmaCompletion::Poll, DmaCompletion::Event] {
         for operation in [DmaOperation::Read, DmaOperation::Send] {
-            let test = DmaTest {
-                completion,
-                sample_s: 600.0,
-                ..test(operation)
-            };
+            let test = DmaTest { completion, sample_s: 600.0, ..test(operation) };
             let sockets = shm::sockets().unwrap();
             let cable = UnixStream::from(sockets[0].try_clone().unwrap());
             let [host, dpu] = link_over(&test, sockets);
-            let ends = Ends {
-                initiator: Arc::new(host),
-                peer: Arc::new(dpu),
-                emulated: None,
-            };
+            let ends = Ends { initiator: Arc::new(host), peer: Arc::new(dpu), emulated: None };
             let taken = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(100));

@@ -39,19 +39,13 @@ fn authority() -> PathBuf {
 /// An agent that plays that, with keys or without.
 fn agent(part: Arc<dyn Probe>, secure: bool) -> Agent {
     let keys = secure.then(|| keys::agent(&authority()).expect("the agent's keys"));
-    let settings = Settings {
-        probes: vec![part],
-        ..Settings::new(LOOPBACK, keys)
-    };
+    let settings = Settings { probes: vec![part], ..Settings::new(LOOPBACK, keys) };
     let open = |name: &str| overside_backends::open(name, &Options::default());
     Agent::start(settings, &["cpu".into()], open).expect("an agent")
 }
 
 fn reach(agent: &Agent, secure: bool) -> RemoteProbe {
-    let entry = Entry {
-        address: agent.address().to_string(),
-        keys: secure.then(authority),
-    };
+    let entry = Entry { address: agent.address().to_string(), keys: secure.then(authority) };
     RemoteProbe::open("dpu0", &entry, KIND, Default::default()).expect("it plays its part")
 }
 
@@ -91,10 +85,7 @@ fn every_primitive_is_measured_with_an_agent_and_verified_there() {
         for operation in OPERATIONS {
             for initiator in [Side::Host, Side::Dpu] {
                 for completion in [DmaCompletion::Poll, DmaCompletion::Event] {
-                    let test = DmaTest {
-                        completion,
-                        ..test(link, operation, initiator)
-                    };
+                    let test = DmaTest { completion, ..test(link, operation, initiator) };
                     match taken(&test, reach(&agent, false), LinkFault::None) {
                         Ok(sample) => is_whole(&test, &sample),
                         Err(reason)
@@ -118,11 +109,7 @@ fn is_whole(test: &DmaTest, sample: &Sample) {
     assert_eq!(sample.provenance, Some(Provenance::Measured));
     let applied = sample.applied.as_ref().unwrap();
     assert_eq!(applied.device, test.device);
-    assert!(
-        applied.driver.ends_with("with the agent at 127.0.0.1"),
-        "{}",
-        applied.driver
-    );
+    assert!(applied.driver.ends_with("with the agent at 127.0.0.1"), "{}", applied.driver);
     let work = sample.work.unwrap();
     let timed = overside_probe::latency::merge_histograms(&[sample.histogram.as_ref().unwrap()]);
     assert_eq!(timed.unwrap().count, work.jobs);
@@ -152,10 +139,7 @@ fn threads_depth_and_throughput_over_an_encrypted_connection() {
         let sample = taken(&test, reach(&agent, true), LinkFault::None).unwrap();
         assert!(sample.metrics["throughput"] > 0.0);
         assert!(!sample.metrics.contains_key("latency_p50"));
-        assert_eq!(
-            sample.work.unwrap().bytes,
-            70_000 * sample.work.unwrap().jobs
-        );
+        assert_eq!(sample.work.unwrap().bytes, 70_000 * sample.work.unwrap().jobs);
     }
 }
 
@@ -206,13 +190,7 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
     let agent = agent(Arc::new(DmaProbe), false);
     let base = |initiator| test(Link::Shm, DmaOperation::Write, initiator);
     for (test, words) in [
-        (
-            DmaTest {
-                cores: Some(vec![1023]),
-                ..base(Side::Dpu)
-            },
-            "dpu0: core 1023 cannot be used",
-        ),
+        (DmaTest { cores: Some(vec![1023]), ..base(Side::Dpu) }, "dpu0: core 1023 cannot be used"),
         (
             DmaTest {
                 operation: DmaOperation::Send,
@@ -222,14 +200,7 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
             },
             "more than an agent holds",
         ),
-        (
-            DmaTest {
-                inline: true,
-                buffer_size: 1 << 20,
-                ..base(Side::Dpu)
-            },
-            "bytes inline",
-        ),
+        (DmaTest { inline: true, buffer_size: 1 << 20, ..base(Side::Dpu) }, "bytes inline"),
     ] {
         match taken(&test, reach(&agent, false), LinkFault::None) {
             Err(reason) if reason.kind == FailureKind::Unsupported => {
@@ -243,15 +214,11 @@ fn what_the_agent_cannot_is_skipped_with_its_reason() {
 #[test]
 fn an_agent_that_ends_in_the_middle_fails_the_sample() {
     for initiator in [Side::Host, Side::Dpu] {
-        for (operation, completion) in [
-            (DmaOperation::Write, DmaCompletion::Poll),
-            (DmaOperation::Send, DmaCompletion::Event),
-        ] {
-            let test = DmaTest {
-                completion,
-                sample_s: 600.0,
-                ..test(Link::Shm, operation, initiator)
-            };
+        for (operation, completion) in
+            [(DmaOperation::Write, DmaCompletion::Poll), (DmaOperation::Send, DmaCompletion::Event)]
+        {
+            let test =
+                DmaTest { completion, sample_s: 600.0, ..test(Link::Shm, operation, initiator) };
             // On a busy machine it may be gone before there is a link.
             let mut failures = (0..10).map(|_| {
                 let agent = agent(Arc::new(DmaProbe), false);
@@ -333,34 +300,13 @@ fn an_agent_that_lies_gives_no_figures() {
             },
             "no place for shm",
         ),
-        (
-            |reply| changed(reply, |ran| ran.elapsed_ns = u64::MAX),
-            "was waited for",
-        ),
-        (
-            |reply| changed(reply, |ran| ran.elapsed_ns = 0),
-            "was waited for",
-        ),
-        (
-            |reply| changed(reply, |ran| ran.counts = vec![u64::MAX; 1]),
-            "its latencies",
-        ),
-        (
-            |reply| changed(reply, |ran| ran.counts = vec![1; 2]),
-            "not each thread",
-        ),
-        (
-            |reply| changed(reply, |ran| ran.latencies = None),
-            "its latencies",
-        ),
-        (
-            |reply| changed(reply, |ran| ran.posting_ns = Some(1)),
-            "of posting",
-        ),
-        (
-            |reply| changed(reply, |ran| ran.events = Some(Events::default())),
-            "of its processor",
-        ),
+        (|reply| changed(reply, |ran| ran.elapsed_ns = u64::MAX), "was waited for"),
+        (|reply| changed(reply, |ran| ran.elapsed_ns = 0), "was waited for"),
+        (|reply| changed(reply, |ran| ran.counts = vec![u64::MAX; 1]), "its latencies"),
+        (|reply| changed(reply, |ran| ran.counts = vec![1; 2]), "not each thread"),
+        (|reply| changed(reply, |ran| ran.latencies = None), "its latencies"),
+        (|reply| changed(reply, |ran| ran.posting_ns = Some(1)), "of posting"),
+        (|reply| changed(reply, |ran| ran.events = Some(Events::default())), "of its processor"),
         (
             |reply| match reply {
                 DmaReply::Answered(_) => {

@@ -103,28 +103,18 @@ impl VirtualEngine for Copies {
         let capacity = job.destination.len();
         if capacity == 0 {
             // Its bytes are moved for another.
-            return Ok(Outcome::Done(Output {
-                written: job.source.len(),
-                value: None,
-            }));
+            return Ok(Outcome::Done(Output { written: job.source.len(), value: None }));
         }
         for segment in job.source.segments() {
             let to = job.destination.get_mut(written..written + segment.len());
-            to.ok_or(JobError::OutputTooSmall { capacity })?
-                .copy_from_slice(segment);
+            to.ok_or(JobError::OutputTooSmall { capacity })?.copy_from_slice(segment);
             written += segment.len();
         }
-        Ok(Outcome::Done(Output {
-            written,
-            value: None,
-        }))
+        Ok(Outcome::Done(Output { written, value: None }))
     }
 
     fn admit(&mut self, job: &ComputedJob<'_>) -> (Instant, Stages) {
-        let Path {
-            latency_ns,
-            busy_ns,
-        } = self.0.path;
+        let Path { latency_ns, busy_ns } = self.0.path;
         let mut free_at = lock(&self.0.free_at);
         let begun = job.arrival.max(*free_at);
         *free_at = begun + Duration::from_nanos(busy_ns);

@@ -47,12 +47,7 @@ impl MeasureProbe {
         at_once: usize,
         owner: CoreOwner,
     ) -> Self {
-        Self {
-            worker,
-            cache,
-            turns: Turns::new(at_once),
-            owner,
-        }
+        Self { worker, cache, turns: Turns::new(at_once), owner }
     }
 }
 
@@ -149,11 +144,7 @@ impl Node {
                 if answer != READY {
                     return self.sample(&answer, process);
                 }
-                self.waiting = Some(Waiting {
-                    process,
-                    deadline,
-                    _turn: turn,
-                });
+                self.waiting = Some(Waiting { process, deadline, _turn: turn });
                 Ok(NodeReply::Ready)
             }
             NodeRequest::Begin => {

@@ -54,11 +54,7 @@ struct CachedFile {
 impl DataCache {
     /// A cache in `directory`, of at most `limit` bytes.
     pub fn new(directory: PathBuf, limit: u64) -> Arc<Self> {
-        Arc::new(Self {
-            directory,
-            limit,
-            state: Mutex::default(),
-        })
+        Arc::new(Self { directory, limit, state: Mutex::default() })
     }
 
     /// A cached file, which stays for as long as the returned value; `None` if it is missing.
@@ -68,9 +64,7 @@ impl DataCache {
     pub(super) fn get(self: &Arc<Self>, file: &FileContent) -> Result<Option<InUse>, Failure> {
         let mut state = lock(&self.state);
         self.open(&mut state)?;
-        Ok(self
-            .is_there(&state, file)
-            .then(|| self.used(&mut state, file)))
+        Ok(self.is_there(&state, file).then(|| self.used(&mut state, file)))
     }
 
     fn is_there(&self, state: &CacheState, file: &FileContent) -> bool {
@@ -90,20 +84,10 @@ impl DataCache {
         state.incoming += 1;
         let name = format!("{INCOMING}{}", state.incoming);
         let path = self.directory.join(name);
-        let opened = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
+        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let writer = opened.map_err(|error| self.not_written(&error))?;
         state.bytes += file.bytes;
-        Ok(Incoming {
-            cache: Arc::clone(self),
-            file,
-            path,
-            writer,
-            hasher: Hasher::default(),
-        })
+        Ok(Incoming { cache: Arc::clone(self), file, path, writer, hasher: Hasher::default() })
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
@@ -117,10 +101,7 @@ impl DataCache {
             kept.used = used;
             kept.users += 1;
         }
-        InUse {
-            cache: Arc::clone(self),
-            digest: file.digest.clone(),
-        }
+        InUse { cache: Arc::clone(self), digest: file.digest.clone() }
     }
 
     /// Makes the directory, and finds its files, when it is first used.
@@ -130,9 +111,7 @@ impl DataCache {
         }
         let failed = |error: &io::Error| {
             let directory = self.directory.display();
-            refused(format!(
-                "the directory for data, {directory}, cannot be used: {error}"
-            ))
+            refused(format!("the directory for data, {directory}, cannot be used: {error}"))
         };
         DirBuilder::new()
             .recursive(true)
@@ -154,11 +133,7 @@ impl DataCache {
         let mut found = kept_files(&self.directory).map_err(|error| failed(&error))?;
         found.sort_by_key(|(_, _, written)| *written);
         for (digest, bytes, _) in found {
-            let kept = CachedFile {
-                bytes,
-                used: state.uses,
-                users: 0,
-            };
+            let kept = CachedFile { bytes, used: state.uses, users: 0 };
             state.uses += 1;
             state.bytes += bytes;
             state.kept.insert(digest, kept);
@@ -194,10 +169,7 @@ impl DataCache {
     }
 
     fn not_written(&self, error: &io::Error) -> Failure {
-        refused(format!(
-            "data cannot be written to {}: {error}",
-            self.directory.display()
-        ))
+        refused(format!("data cannot be written to {}: {error}", self.directory.display()))
     }
 }
 
@@ -301,11 +273,7 @@ impl Incoming {
         // One of that name that is there is damaged.
         let damaged = state.kept.remove(&digest);
         state.bytes -= damaged.as_ref().map_or(0, |kept| kept.bytes);
-        let kept = CachedFile {
-            bytes,
-            used: 0,
-            users: damaged.map_or(0, |kept| kept.users),
-        };
+        let kept = CachedFile { bytes, used: 0, users: damaged.map_or(0, |kept| kept.users) };
         state.kept.insert(digest, kept);
         // Dropping this takes away what it has counted.
         state.bytes += bytes;
@@ -342,9 +310,8 @@ mod tests {
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -409,10 +376,6 @@ mod tests {
         lock(&first.state).lock = None;
         let second = cache();
         assert!(second.get(&content(b"kept")).unwrap().is_some());
-        assert_eq!(
-            names(directory.path()).len(),
-            1,
-            "what was half there is gone"
-        );
+        assert_eq!(names(directory.path()).len(), 1, "what was half there is gone");
     }
 }

@@ -74,52 +74,22 @@ fn cpu() -> Value {
     let usable = usable();
     topic([
         ("architecture", Ok(std::env::consts::ARCH.into())),
-        (
-            "model",
-            entry(&["model name", "Model"]).or_else(|_| arm_model(&info)),
-        ),
+        ("model", entry(&["model name", "Model"]).or_else(|_| arm_model(&info))),
         ("microcode", entry(&["microcode"])),
         ("flags", flags(&info)),
-        (
-            "online",
-            text(cpu.join("online")).map(|text| list(&text).len().into()),
-        ),
+        ("online", text(cpu.join("online")).map(|text| list(&text).len().into())),
         ("usable", usable),
-        (
-            "cores",
-            distinct(&["core_cpus_list", "thread_siblings_list"]),
-        ),
-        (
-            "sockets",
-            distinct(&["package_cpus_list", "core_siblings_list"]),
-        ),
-        (
-            "smt",
-            text(cpu.join("smt/active")).map(|text| (text == "1").into()),
-        ),
+        ("cores", distinct(&["core_cpus_list", "thread_siblings_list"])),
+        ("sockets", distinct(&["package_cpus_list", "core_siblings_list"])),
+        ("smt", text(cpu.join("smt/active")).map(|text| (text == "1").into())),
         ("caches", caches(&cpu.join("cpu0/cache"))),
-        (
-            "governor",
-            text(frequency.join("scaling_governor")).map(Into::into),
-        ),
-        (
-            "driver",
-            text(frequency.join("scaling_driver")).map(Into::into),
-        ),
-        (
-            "frequency_min_khz",
-            number(frequency.join("scaling_min_freq")),
-        ),
-        (
-            "frequency_max_khz",
-            number(frequency.join("scaling_max_freq")),
-        ),
+        ("governor", text(frequency.join("scaling_governor")).map(Into::into)),
+        ("driver", text(frequency.join("scaling_driver")).map(Into::into)),
+        ("frequency_min_khz", number(frequency.join("scaling_min_freq"))),
+        ("frequency_max_khz", number(frequency.join("scaling_max_freq"))),
         ("turbo", turbo()),
         ("mitigations", mitigations()),
-        (
-            "isolated",
-            text(cpu.join("isolated")).map(|text| list(&text).into()),
-        ),
+        ("isolated", text(cpu.join("isolated")).map(|text| list(&text).into())),
         ("virtualised", Ok(is_virtual(&info).into())),
         ("hypervisor", text(HYPERVISOR).map(Into::into)),
         (
@@ -157,18 +127,11 @@ fn memory() -> Value {
 
 fn kernel() -> Value {
     let distribution = text("/etc/os-release").and_then(|text| {
-        let named = text
-            .lines()
-            .find_map(|line| line.strip_prefix("PRETTY_NAME="));
-        named
-            .map(|name| name.trim_matches('"').into())
-            .ok_or_else(unsaid)
+        let named = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+        named.map(|name| name.trim_matches('"').into()).ok_or_else(unsaid)
     });
     topic([
-        (
-            "release",
-            text("/proc/sys/kernel/osrelease").map(Into::into),
-        ),
+        ("release", text("/proc/sys/kernel/osrelease").map(Into::into)),
         ("version", text("/proc/sys/kernel/version").map(Into::into)),
         (
             "clock",
@@ -176,10 +139,7 @@ fn kernel() -> Value {
                 .map(Into::into),
         ),
         ("aslr", number("/proc/sys/kernel/randomize_va_space")),
-        (
-            "boot_options",
-            text("/proc/cmdline").map(|text| boot_options(&text).into()),
-        ),
+        ("boot_options", text("/proc/cmdline").map(|text| boot_options(&text).into())),
         ("distribution", distribution),
     ])
 }
@@ -229,10 +189,7 @@ fn memory_limit(group: &Path) -> Option<f64> {
         .or_else(|_| text(group.join("memory.limit_in_bytes")))
         .ok()?;
     // Close to 2^63 is how the older interface says that there is none.
-    limit
-        .parse::<f64>()
-        .ok()
-        .filter(|bytes| *bytes < 2_f64.powi(60))
+    limit.parse::<f64>().ok().filter(|bytes| *bytes < 2_f64.powi(60))
 }
 
 /// The least limit from this process's group in a controller's tree, or in the unified one, up to
@@ -250,12 +207,7 @@ fn least(controller: &str, read: impl Fn(&Path) -> Option<f64>) -> Result<Option
             false => names.is_empty().then(|| (1, root.join(path))),
         }
     };
-    let own = groups
-        .lines()
-        .filter_map(of_tree)
-        .min()
-        .ok_or_else(unsaid)?
-        .1;
+    let own = groups.lines().filter_map(of_tree).min().ok_or_else(unsaid)?.1;
     let groups = own.ancestors();
     let groups = groups.take_while(|group| group.starts_with("/sys/fs/cgroup"));
     Ok(groups.filter_map(read).reduce(f64::min))
@@ -269,18 +221,12 @@ fn software() -> Value {
             libraries.insert(variant.library, variant.version);
         }
     }
-    topic([
-        ("overside", Ok(env!("CARGO_PKG_VERSION").into())),
-        ("libraries", Ok(json!(libraries))),
-    ])
+    topic([("overside", Ok(env!("CARGO_PKG_VERSION").into())), ("libraries", Ok(json!(libraries)))])
 }
 
 fn load() -> Value {
     let average = text("/proc/loadavg").and_then(|text| {
-        let first = text
-            .split(' ')
-            .next()
-            .and_then(|text| text.parse::<f64>().ok());
+        let first = text.split(' ').next().and_then(|text| text.parse::<f64>().ok());
         first.map(Into::into).ok_or_else(unsaid)
     });
     topic([("load_1min", average)])
@@ -303,9 +249,7 @@ fn text(path: impl AsRef<Path>) -> Result<String, String> {
 
 fn number(path: impl AsRef<Path>) -> Reading {
     let text = text(path)?;
-    let number: u64 = text
-        .parse()
-        .map_err(|error| format!("cannot be understood: {error}"))?;
+    let number: u64 = text.parse().map_err(|error| format!("cannot be understood: {error}"))?;
     Ok(number.into())
 }
 
@@ -315,9 +259,7 @@ fn entries(path: &str) -> BTreeMap<String, String> {
     for line in text(path).unwrap_or_default().lines() {
         if let Some((name, value)) = line.split_once(':') {
             let name = name.trim().to_owned();
-            entries
-                .entry(name)
-                .or_insert_with(|| value.trim().to_owned());
+            entries.entry(name).or_insert_with(|| value.trim().to_owned());
         }
     }
     entries
@@ -325,10 +267,8 @@ fn entries(path: &str) -> BTreeMap<String, String> {
 
 fn arm_model(info: &BTreeMap<String, String>) -> Reading {
     let keys = ["CPU implementer", "CPU part", "CPU variant", "CPU revision"];
-    let parts: Vec<_> = keys
-        .iter()
-        .filter_map(|key| Some(format!("{} {}", &key[4..], info.get(*key)?)))
-        .collect();
+    let parts: Vec<_> =
+        keys.iter().filter_map(|key| Some(format!("{} {}", &key[4..], info.get(*key)?))).collect();
     match parts.is_empty() {
         true => Err(unsaid()),
         false => Ok(parts.join(" ").into()),
@@ -387,9 +327,8 @@ fn numbered(directory: &str, prefix: &str) -> Vec<PathBuf> {
 fn distinct(names: &[&str]) -> Reading {
     for name in names {
         let cores = numbered(CPU, "cpu").into_iter();
-        let sets: BTreeSet<_> = cores
-            .filter_map(|core| text(core.join("topology").join(name)).ok())
-            .collect();
+        let sets: BTreeSet<_> =
+            cores.filter_map(|core| text(core.join("topology").join(name)).ok()).collect();
         if !sets.is_empty() {
             return Ok(sets.len().into());
         }
@@ -443,14 +382,10 @@ fn mitigations() -> Reading {
 fn boot_options(line: &str) -> Vec<&str> {
     let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
     let options = line.split(' ');
-    options
-        .filter(|option| BOOT_OPTIONS.contains(&name(option).as_str()))
-        .collect()
+    options.filter(|option| BOOT_OPTIONS.contains(&name(option).as_str())).collect()
 }
 
 fn chosen(text: &str) -> String {
-    let inner = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
+    let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inner.map_or_else(|| text.to_owned(), |(word, _)| word.to_owned())
 }

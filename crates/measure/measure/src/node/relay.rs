@@ -37,10 +37,7 @@ impl Relay {
     pub(crate) fn measure(&mut self, node: &str, test: Map<String, Value>) -> Sample {
         let taken = self.take(node, test);
         let sample = taken.map_or_else(Sample::without, Sample::settled);
-        Sample {
-            node: Some(node.into()),
-            ..sample
-        }
+        Sample { node: Some(node.into()), ..sample }
     }
 
     fn take(&mut self, node: &str, test: Map<String, Value>) -> Result<Sample, Failure> {
@@ -166,10 +163,7 @@ impl WaitingTest {
     pub(crate) fn finish(&mut self) -> Result<Sample, Failure> {
         let answer = self.node.ask(&NodeRequest::Finish)?;
         let sample = self.node.sample(answer)?.settled();
-        Ok(Sample {
-            node: Some(self.node.agent.node().into()),
-            ..sample
-        })
+        Ok(Sample { node: Some(self.node.agent.node().into()), ..sample })
     }
 }
 
@@ -213,9 +207,7 @@ impl Node {
             part.truncate(1);
             let limit = left.min(PART_BYTES_MAX as u64);
             let mut rest = (&mut file).take(limit);
-            let read = rest
-                .read_to_end(&mut part)
-                .map_err(|error| failed(&error))?;
+            let read = rest.read_to_end(&mut part).map_err(|error| failed(&error))?;
             if (read as u64) < limit {
                 return Err(failed(&"it is shorter than it was"));
             }

@@ -16,10 +16,7 @@ pub(super) struct Turns {
 
 impl Turns {
     pub(super) fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self {
-            free: Mutex::new(count),
-            given_back: Condvar::new(),
-        })
+        Arc::new(Self { free: Mutex::new(count), given_back: Condvar::new() })
     }
 
     /// Waits for a turn; `None` if there was none until then, or the caller has cancelled.

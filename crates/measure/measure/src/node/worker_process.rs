@@ -50,16 +50,14 @@ pub fn serve_tests() -> io::Result<()> {
     let mut parent = UnixStream::from(stdin);
     let lines = BufReader::new(parent.try_clone()?);
     let (say, tests) = sync_channel(1);
-    std::thread::Builder::new()
-        .name("tests".into())
-        .spawn(move || {
-            for line in lines.lines().map_while(Result::ok) {
-                if say.send(line).is_err() {
-                    break;
-                }
+    std::thread::Builder::new().name("tests".into()).spawn(move || {
+        for line in lines.lines().map_while(Result::ok) {
+            if say.send(line).is_err() {
+                break;
             }
-            std::process::exit(0);
-        })?;
+        }
+        std::process::exit(0);
+    })?;
     let (lines, mut worker) = (Arc::new(Mutex::new(tests)), Worker::new());
     loop {
         let Ok(test) = lock(&lines).recv() else {
@@ -130,11 +128,7 @@ impl WorkerProcess {
                 .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?))
                 .env("GLIBC_TUNABLES", tunables())
                 .spawn()?;
-            Ok(Self {
-                child,
-                socket,
-                received: Vec::new(),
-            })
+            Ok(Self { child, socket, received: Vec::new() })
         };
         started().map_err(|error| failed(&error))
     }

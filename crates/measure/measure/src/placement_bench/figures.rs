@@ -137,12 +137,7 @@ impl Figures {
         let worked = |target: &Target| self.target(*target).jobs > 0;
         for target in self.targets().filter(worked) {
             let times = &self.times.targets[target.index()].0;
-            for (name, times) in self
-                .target(target)
-                .stages()
-                .into_iter()
-                .chain(times.stages())
-            {
+            for (name, times) in self.target(target).stages().into_iter().chain(times.stages()) {
                 if let Some(ns) = times.total_ns() {
                     all.insert(format!("{target}_{name}_total_ns"), ns);
                 }
@@ -165,16 +160,10 @@ impl Figures {
             }
         }
         let share = |bytes: u64| bytes as f64 / work.bytes as f64 * 100.0;
-        metrics.put(
-            "device_share",
-            share(self.of_devices(|device| device.bytes)),
-        );
+        metrics.put("device_share", share(self.of_devices(|device| device.bytes)));
         if self.totals.len() > 2 {
             for target in self.targets().skip(1) {
-                metrics.put(
-                    format!("{target}_own_share"),
-                    share(self.target(target).bytes),
-                );
+                metrics.put(format!("{target}_own_share"), share(self.target(target).bytes));
             }
         }
         let engine = self.target(self.lead()).engine_throughput();
@@ -253,10 +242,7 @@ impl PlacementBench<'_> {
             (&self.profile, lead, figures.grown)
         {
             let (source_bytes, destination_bytes) = figures.target(lead).mean_sizes();
-            let patterns = self
-                .devices
-                .get(device)
-                .map(|it| &it.plan.operation.patterns);
+            let patterns = self.devices.get(device).map(|it| &it.plan.operation.patterns);
             // What setting up costs is a stream's, not a job's.
             let work = overside_model::Work {
                 patterns: patterns.cloned().unwrap_or_default(),

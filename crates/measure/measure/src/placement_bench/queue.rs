@@ -63,9 +63,7 @@ impl<'a> PlacementQueue<'a> {
             executor,
             clock,
             sources,
-            orders: (orders.into_iter())
-                .map(|numbers| Order { numbers, taken: 0 })
-                .collect(),
+            orders: (orders.into_iter()).map(|numbers| Order { numbers, taken: 0 }).collect(),
             numbers: VecDeque::new(),
             totals: none(operation, checkers.len()),
             kept: checkers.iter().map(|_| VecDeque::new()).collect(),
@@ -164,17 +162,12 @@ impl<'a> PlacementQueue<'a> {
         };
         let Some(checker) = &mut self.checkers[target] else {
             let target = piece.target;
-            return Err(wrong(format!(
-                "the {target} target ran a chunk, which it was not to"
-            )));
+            return Err(wrong(format!("the {target} target ran a chunk, which it was not to")));
         };
         let source_bytes = self.sources[number].len();
         checker.check(number, source_bytes, &outcome, applied, &piece.destination)?;
         self.totals[target].add(applied, &outcome, piece.stages, source_bytes as u64)?;
-        done.push(CompletedOperation {
-            slot: 0,
-            late: piece.stages.late,
-        });
+        done.push(CompletedOperation { slot: 0, late: piece.stages.late });
         if draining {
             self.keep(number, piece);
         } else {

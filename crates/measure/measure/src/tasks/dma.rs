@@ -172,10 +172,9 @@ impl Measured for DmaTest {
             return Ok(());
         }
         let allowed = match overside_model::profile(&self.device) {
-            Ok(card) => format!(
-                "\"emulated:{}\": a card is no device, its emulation is",
-                card.name
-            ),
+            Ok(card) => {
+                format!("\"emulated:{}\": a card is no device, its emulation is", card.name)
+            }
             Err(_) => format!(
                 "{links}, one of these after the name of an agent and a slash, emulated: and a \
                  profile, or dpdk: and a device that copies"

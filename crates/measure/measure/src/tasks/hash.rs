@@ -212,13 +212,9 @@ impl Measured for HashTest {
             .map_err(|error| Failure::unsupported(error.to_string()))?;
         let inputs = self.inputs();
         let mut reference = LibraryReference::new(self.operation, calls.variant.name)?;
-        let digests = inputs
-            .iter()
-            .map(|input| Ok(low(&reference.result(input)?)));
-        let expected = Expected {
-            digests: digests.collect::<Result<_, Failure>>()?,
-            method: self.calls,
-        };
+        let digests = inputs.iter().map(|input| Ok(low(&reference.result(input)?)));
+        let expected =
+            Expected { digests: digests.collect::<Result<_, Failure>>()?, method: self.calls };
         let spent = self.run(&calls, &inputs, &expected, deadline)?;
         let bytes = spent.calls * self.buffer_size;
         let done = MeasuredWork {
@@ -230,11 +226,7 @@ impl Measured for HashTest {
                 because: None,
                 provenance: Provenance::Measured,
             }),
-            work: Work {
-                jobs: spent.calls,
-                bytes,
-                ..Work::default()
-            },
+            work: Work { jobs: spent.calls, bytes, ..Work::default() },
             elapsed_ns: spent.elapsed_ns,
             check: Check {
                 method: reference.method(),
@@ -242,10 +234,7 @@ impl Measured for HashTest {
                 buffers: inputs.iter().len() as u64,
             },
         };
-        let cpu = CpuTime {
-            host_ns: spent.cpu_ns,
-            ..CpuTime::default()
-        };
+        let cpu = CpuTime { host_ns: spent.cpu_ns, ..CpuTime::default() };
         let mut sample = Sample::ok(Evidence::measured(cpu), done);
         let elapsed_ns = spent.elapsed_ns as f64;
         let mut add = |name: &str, value: f64| sample.metrics.insert(name.into(), value);

@@ -7,11 +7,8 @@ use super::spec::{
     Charts, Choice, Labels, Metric, Parameter, Report, TaskSpec, axis, higher, latencies, lower,
 };
 
-const SERVERS: [(&str, &str); 3] = [
-    ("overside", "Overside"),
-    ("redis", "Redis"),
-    ("memcached", "memcached"),
-];
+const SERVERS: [(&str, &str); 3] =
+    [("overside", "Overside"), ("redis", "Redis"), ("memcached", "memcached")];
 const PROTOCOLS: [(&str, &str); 5] = [
     ("redis", "RESP"),
     ("memcached", "memcached text"),
@@ -26,10 +23,7 @@ const DESIGNS: [(&str, &str); 7] = [
     ("cpu-only", "everything on one machine"),
     ("lat", "communication on the DPU"),
     ("sav", "communication on several cores of the DPU"),
-    (
-        "dual",
-        "communication on the DPU and on the host's further cores",
-    ),
+    ("dual", "communication on the DPU and on the host's further cores"),
     ("shrd", "keys and clients on both sides"),
     ("proc", "processing on the DPU"),
     ("dpu-only", "everything on the DPU"),
@@ -64,10 +58,7 @@ const WORKLOADS: [(&str, &str); 6] = [
 ];
 
 pub(super) fn spec() -> TaskSpec {
-    let parameters = (server().into_iter())
-        .chain(design())
-        .chain(load())
-        .collect();
+    let parameters = (server().into_iter()).chain(design()).chain(load()).collect();
     TaskSpec {
         name: "kv",
         description: "a key-value server under a YCSB load: this one in each design, Redis, memcached",
@@ -77,10 +68,7 @@ pub(super) fn spec() -> TaskSpec {
         metrics: metrics(),
         report: Report {
             size: "value_size",
-            labels: Labels {
-                when: None,
-                parameters: &["server", "protocol", "driver", "design"],
-            },
+            labels: Labels { when: None, parameters: &["server", "protocol", "driver", "design"] },
             advised: false,
             charts: Charts::Traffic,
             axes: vec![
@@ -212,22 +200,14 @@ fn load() -> Vec<Parameter> {
 }
 
 fn metrics() -> Vec<Metric> {
-    let first = [higher(
-        "rate",
-        "requests/s",
-        "requests a second: median of the sample's windows",
-    )];
+    let first = [higher("rate", "requests/s", "requests a second: median of the sample's windows")];
     let last = [
         lower(
             "host_cpu",
             "µs",
             "CPU time of the host's process for one request; of redis or memcached, of theirs",
         ),
-        lower(
-            "dpu_cpu",
-            "µs",
-            "CPU time of the DPU's agent for one request",
-        ),
+        lower("dpu_cpu", "µs", "CPU time of the DPU's agent for one request"),
         higher(
             "host_rate",
             "requests/s",
@@ -276,11 +256,7 @@ fn metrics() -> Vec<Metric> {
             "%",
             "datagrams of requests that were dropped because too many waited, of all that came",
         ),
-        lower(
-            "backlog",
-            "bytes",
-            "most bytes of datagrams that waited to be received",
-        ),
+        lower("backlog", "bytes", "most bytes of datagrams that waited to be received"),
         lower(
             "client_busy",
             "%",
@@ -305,11 +281,7 @@ fn metrics() -> Vec<Metric> {
         lower(name, "ns", text)
     });
     let costs = [
-        lower(
-            "client_time",
-            "ns",
-            "CPU time of the load for one request, with stages=true",
-        ),
+        lower("client_time", "ns", "CPU time of the load for one request, with stages=true"),
         lower(
             "link_communication_time",
             "ns",
@@ -325,8 +297,5 @@ fn metrics() -> Vec<Metric> {
     let latencies = latencies("time of a request")
         .into_iter()
         .filter(|metric| !["latency_mean", "latency_min"].contains(&metric.name.as_str()));
-    (first.into_iter().chain(latencies).chain(last))
-        .chain(stages)
-        .chain(costs)
-        .collect()
+    (first.into_iter().chain(latencies).chain(last)).chain(stages).chain(costs).collect()
 }

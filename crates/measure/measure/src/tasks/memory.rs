@@ -134,10 +134,9 @@ impl MemoryTest {
         let pattern = match self.pattern {
             MemoryPattern::Chase => Pattern::Chase,
             MemoryPattern::Stream => Pattern::Stream(self.kernel.unwrap_or(Kernel::Copy)),
-            MemoryPattern::Access => Pattern::Access(
-                self.access.unwrap_or_default(),
-                self.order.unwrap_or_default(),
-            ),
+            MemoryPattern::Access => {
+                Pattern::Access(self.access.unwrap_or_default(), self.order.unwrap_or_default())
+            }
         };
         Probe {
             pattern,
@@ -195,11 +194,7 @@ fn sample(probe: &Probe, taken: ProbeResult) -> Sample {
             because: None,
             provenance: Provenance::Measured,
         }),
-        work: Work {
-            jobs: taken.accesses,
-            bytes: taken.bytes,
-            ..Work::default()
-        },
+        work: Work { jobs: taken.accesses, bytes: taken.bytes, ..Work::default() },
         elapsed_ns: taken.elapsed_ns,
         check: Check {
             method: method(probe.pattern).into(),
@@ -207,10 +202,7 @@ fn sample(probe: &Probe, taken: ProbeResult) -> Sample {
             buffers: taken.checked.1,
         },
     };
-    let cpu = CpuTime {
-        host_ns: taken.cpu_ns,
-        ..CpuTime::default()
-    };
+    let cpu = CpuTime { host_ns: taken.cpu_ns, ..CpuTime::default() };
     let mut sample = Sample::ok(Evidence::measured(cpu), done);
     let seconds = taken.elapsed_ns.max(1) as f64 / 1e9;
     let mut add = |name: &str, value: f64| sample.metrics.insert(name.into(), value);

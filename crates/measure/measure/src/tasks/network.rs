@@ -176,9 +176,7 @@ impl NetworkTest {
         if processes.is_empty() {
             return None;
         }
-        (processes.iter())
-            .map(|&process| process_cpu_ns(process))
-            .sum()
+        (processes.iter()).map(|&process| process_cpu_ns(process)).sum()
     }
 }
 
@@ -210,12 +208,10 @@ impl Measured for NetworkTest {
         }
         let anywhere = (Ipv4Addr::LOCALHOST, 1).into();
         let secret = Secret::random().map_err(|error| TestError::Json(error.to_string()))?;
-        self.plan(anywhere, secret)
-            .check()
-            .map_err(|error| match error {
-                Error::Bound(bound) => bound.into(),
-                other => TestError::Json(other.to_string()),
-            })
+        self.plan(anywhere, secret).check().map_err(|error| match error {
+            Error::Bound(bound) => bound.into(),
+            other => TestError::Json(other.to_string()),
+        })
     }
 
     fn timeout_s(&self) -> f64 {
@@ -253,10 +249,7 @@ impl Measured for NetworkTest {
             .zip(machine_before)
             .map(|(now, then)| (now - then) / took_s)
             .filter(|_| !ends.are_elsewhere());
-        let hop_ns = self
-            .hop_ns()
-            .zip(hop_before)
-            .map(|(now, then)| now.saturating_sub(then));
+        let hop_ns = self.hop_ns().zip(hop_before).map(|(now, then)| now.saturating_sub(then));
         let jobs = beside.map(background::Prepared::finish).transpose()?;
         let taken = NetworkResult {
             destination: ends.destination,

@@ -36,11 +36,8 @@ const PRINTED_BYTES_MAX: u64 = 16 << 20;
 const TOLD_BYTES_MAX: u64 = 64 << 10;
 
 /// Algorithms that assign rows to partitions, with their titles.
-const ALGORITHMS: [(&str, &str); 3] = [
-    ("one-pass", "one pass"),
-    ("filters", "filters"),
-    ("none", "not partitioned"),
-];
+const ALGORITHMS: [(&str, &str); 3] =
+    [("one-pass", "one pass"), ("filters", "filters"), ("none", "not partitioned")];
 const METHODS: [(&str, &str); 2] = [("bits", "lowest bits"), ("hash", "hash")];
 /// `--codec` and `--outer` of the command, in one.
 const COMPRESSIONS: [(&str, &str); 6] = [
@@ -63,23 +60,12 @@ const THREADS: [(&str, &str); 8] = [
 ];
 
 /// Parameters of how the work is done, not of the work itself.
-const HOW: [&str; 8] = [
-    "algorithm",
-    "compression",
-    "partitions",
-    "method",
-    "device",
-    "threads",
-    "rows",
-    "passes",
-];
+const HOW: [&str; 8] =
+    ["algorithm", "compression", "partitions", "method", "device", "threads", "rows", "passes"];
 
 /// The stages of a pass: their metrics, and their names in charts.
-const STAGES: [(&str, &str); 3] = [
-    ("unpack_time", "Unpack"),
-    ("partition_time", "Partition"),
-    ("repack_time", "Repack"),
-];
+const STAGES: [(&str, &str); 3] =
+    [("unpack_time", "Unpack"), ("partition_time", "Partition"), ("repack_time", "Repack")];
 
 #[rustfmt::skip]
 pub(super) fn spec() -> TaskSpec {
@@ -369,18 +355,11 @@ impl Measured for PartitionTest {
         ];
         for (field, value, names) in known {
             if let Some(value) = value.filter(|value| !names.contains(value)) {
-                return Err(TestError::bound(
-                    field,
-                    format!("{value:?}"),
-                    names.join(", "),
-                ));
+                return Err(TestError::bound(field, format!("{value:?}"), names.join(", ")));
             }
         }
         let by_bits = self.method.as_deref() == Some("bits");
-        if let Some(number) = self
-            .partitions
-            .filter(|it| by_bits && !it.is_power_of_two())
-        {
+        if let Some(number) = self.partitions.filter(|it| by_bits && !it.is_power_of_two()) {
             let allowed: String = "a power of two with method \"bits\"".into();
             return Err(TestError::bound("partitions", number, allowed));
         }
@@ -401,16 +380,8 @@ impl Measured for PartitionTest {
                 .spawn()
                 .map_err(|error| cannot(&error))?,
         );
-        let told = child
-            .0
-            .stderr
-            .take()
-            .map(|from| reader(from, TOLD_BYTES_MAX));
-        let printed = child
-            .0
-            .stdout
-            .take()
-            .map(|from| reader(from, PRINTED_BYTES_MAX));
+        let told = child.0.stderr.take().map(|from| reader(from, TOLD_BYTES_MAX));
+        let printed = child.0.stdout.take().map(|from| reader(from, PRINTED_BYTES_MAX));
         let status = loop {
             if let Some(status) = child.0.try_wait().map_err(|error| cannot(&error))? {
                 break status;

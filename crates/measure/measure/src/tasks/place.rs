@@ -13,18 +13,13 @@ use crate::test::TestError;
 pub(super) fn node(does: &str) -> Parameter {
     let doc =
         format!("the machine that {does}: this one (local), or an agent (`overside agents list`)");
-    Parameter::text("node", &doc)
-        .default(LOCAL)
-        .names(Reference::Node)
+    Parameter::text("node", &doc).default(LOCAL).names(Reference::Node)
 }
 
 /// Node that measures a test.
 pub(crate) enum Place<'a> {
     /// This machine. `cores` is the number of cores if `all` were requested.
-    Here {
-        test: Cow<'a, str>,
-        cores: Option<usize>,
-    },
+    Here { test: Cow<'a, str>, cores: Option<usize> },
     /// The agent of that name.
     Node(String, Map<String, Value>),
 }

@@ -17,10 +17,7 @@ pub(super) fn metrics(each: &str) -> Vec<Metric> {
         ("l1d_misses", "reads that miss the first cache, for"),
         ("l2_misses", "reads that miss the second cache, for"),
         ("llc_misses", "reads that miss the last cache, for"),
-        (
-            "dtlb_misses",
-            "reads whose address is not in the translation cache, for",
-        ),
+        ("dtlb_misses", "reads whose address is not in the translation cache, for"),
         ("cycles", "cycles for"),
         ("instructions", "instructions for"),
     ];
@@ -74,9 +71,7 @@ fn metric(event: Event) -> &'static str {
 /// Warning about the events without figures, with the reason.
 fn uncounted(events: &Events) -> Option<Warning> {
     let (_, why) = events.refused.first()?;
-    let names: Vec<&str> = (events.refused.iter())
-        .map(|(event, _)| metric(*event))
-        .collect();
+    let names: Vec<&str> = (events.refused.iter()).map(|(event, _)| metric(*event)).collect();
     Some(Warning::new(
         "events",
         format!("not counted: {} ({why})", names.join(", ")),

@@ -9,21 +9,12 @@ const WAYS: [(&str, &str); 3] = [
     ("whole-table", "whole table fetched"),
     ("local", "DuckDB beside the file"),
 ];
-const ROWS: [(&str, &str); 2] = [
-    ("scattered", "rows scattered over the file"),
-    ("clustered", "rows side by side in the file"),
-];
+const ROWS: [(&str, &str); 2] =
+    [("scattered", "rows scattered over the file"), ("clustered", "rows side by side in the file")];
 
 /// Parameters of how the work is done, not of the work itself.
-const HOW: [&str; 7] = [
-    "way",
-    "selectivity",
-    "columns",
-    "cores",
-    "rate",
-    "scale_factor",
-    "queries",
-];
+const HOW: [&str; 7] =
+    ["way", "selectivity", "columns", "cores", "rate", "scale_factor", "queries"];
 
 #[rustfmt::skip]
 pub(super) fn spec() -> TaskSpec {

@@ -125,10 +125,7 @@ impl Parameter {
 
     /// A list of at most `most` texts.
     pub(super) fn texts(name: &'static str, doc: &str, most: usize) -> Self {
-        Self {
-            most_values: Some(most),
-            ..Self::new(Kind::Strings, name, doc)
-        }
+        Self { most_values: Some(most), ..Self::new(Kind::Strings, name, doc) }
     }
 
     /// One of several words.
@@ -152,19 +149,12 @@ impl Parameter {
 
     /// A whole number.
     pub(super) fn integer(name: &'static str, doc: &str, min: u64, max: u64) -> Self {
-        Self {
-            kind: Kind::Integer,
-            ..Self::number(name, doc, min as f64, max as f64)
-        }
+        Self { kind: Kind::Integer, ..Self::number(name, doc, min as f64, max as f64) }
     }
 
     /// A number.
     pub(super) fn number(name: &'static str, doc: &str, min: f64, max: f64) -> Self {
-        Self {
-            minimum: Some(min),
-            maximum: Some(max),
-            ..Self::new(Kind::Number, name, doc)
-        }
+        Self { minimum: Some(min), maximum: Some(max), ..Self::new(Kind::Number, name, doc) }
     }
 
     /// True or false.
@@ -237,12 +227,7 @@ pub(super) fn higher(
     unit: &'static str,
     description: impl Into<String>,
 ) -> Metric {
-    Metric {
-        name: name.into(),
-        unit,
-        better: Better::Higher,
-        description: description.into(),
-    }
+    Metric { name: name.into(), unit, better: Better::Higher, description: description.into() }
 }
 
 /// A metric of which less is better.
@@ -251,10 +236,7 @@ pub(super) fn lower(
     unit: &'static str,
     description: impl Into<String>,
 ) -> Metric {
-    Metric {
-        better: Better::Lower,
-        ..higher(name, unit, description)
-    }
+    Metric { better: Better::Lower, ..higher(name, unit, description) }
 }
 
 /// Returns the metrics of a latency histogram; `of` names the time that was measured.
@@ -342,10 +324,7 @@ impl Report {
     /// A report on tests called `title`.
     pub(super) fn new(title: &'static str, ways: &[&'static str]) -> Self {
         Self {
-            titles: vec![Title {
-                when: None,
-                text: title,
-            }],
+            titles: vec![Title { when: None, text: title }],
             ways: ways.into(),
             size: "buffer_size",
             labels: Labels::default(),
@@ -362,10 +341,7 @@ impl Report {
 
     /// Another title where `parameter` is given.
     pub(super) fn titled_when(mut self, parameter: &'static str, text: &'static str) -> Self {
-        let title = Title {
-            when: Some(parameter),
-            text,
-        };
+        let title = Title { when: Some(parameter), text };
         self.titles.insert(0, title);
         self
     }

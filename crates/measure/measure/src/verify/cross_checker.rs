@@ -32,9 +32,7 @@ impl CrossChecker {
             level: config.level.filter(|_| name == variant),
             ..Config::new(config.operation)
         };
-        let kernel = prepare(&config)
-            .and_then(|prepared| prepared.kernel())
-            .map_err(internal)?;
+        let kernel = prepare(&config).and_then(|prepared| prepared.kernel()).map_err(internal)?;
         Ok(Some(Self { name, kernel }))
     }
 

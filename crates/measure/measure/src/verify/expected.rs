@@ -25,11 +25,7 @@ impl Expected {
         let mut tail = [0; TAIL_BYTES];
         let len = output.len().min(TAIL_BYTES);
         tail[..len].copy_from_slice(&output[output.len() - len..]);
-        Self {
-            outcome,
-            tail,
-            digest: xxh3_64(output),
-        }
+        Self { outcome, tail, digest: xxh3_64(output) }
     }
 
     fn tail_range(&self) -> std::ops::Range<usize> {
@@ -103,10 +99,7 @@ mod tests {
     fn a_poisoned_destination_does_not_look_right() {
         for len in [1, 5, 31, 32, 33, 1000] {
             let mut destination = vec![7; 1000];
-            let outcome = Outcome::Done(Output {
-                written: len,
-                value: None,
-            });
+            let outcome = Outcome::Done(Output { written: len, value: None });
             let expected = Expected::new(outcome, &destination);
             assert!(expected.looks_like(&outcome, &destination));
             expected.poison(&mut destination);

@@ -26,16 +26,9 @@ impl LibraryReference {
         let others = super::others(operation, variant);
         let variant = *(others.first())
             .ok_or_else(|| internal(format!("nothing here can verify {operation}")))?;
-        let config = Config {
-            variant: variant.into(),
-            ..Config::new(operation)
-        };
+        let config = Config { variant: variant.into(), ..Config::new(operation) };
         let kernel = prepare(&config).and_then(|prepared| prepared.kernel());
-        Ok(Self {
-            operation,
-            kernel: kernel.map_err(internal)?,
-            variant,
-        })
+        Ok(Self { operation, kernel: kernel.map_err(internal)?, variant })
     }
 
     /// Returns the result as a kernel writes it.
@@ -49,10 +42,7 @@ impl LibraryReference {
 
     /// Describes the comparison, for the sample's `check`.
     pub(crate) fn method(&self) -> String {
-        format!(
-            "compared with the result by {}, which gives the published ones",
-            self.variant
-        )
+        format!("compared with the result by {}, which gives the published ones", self.variant)
     }
 }
 

@@ -21,10 +21,7 @@ pub(super) fn results(
     sources: &Buffers,
 ) -> Result<ReferenceResults, Failure> {
     let reference = Reference::new(kind, patterns).map_err(|error| {
-        Failure::new(
-            FailureKind::Internal,
-            format!("nothing to compare with: {error}"),
-        )
+        Failure::new(FailureKind::Internal, format!("nothing to compare with: {error}"))
     })?;
     let all = sources.iter().map(|source| reference.answer(source));
     Ok(ReferenceResults {
@@ -147,14 +144,8 @@ mod tests {
         let nine = (Some(9), vec![0xff, 1]);
         assert_eq!(said(Bitmap, &["^a$", "b"], &b"a\n".repeat(9)), nine);
         // No pattern sees a line feed, and each stands for itself.
-        assert_eq!(
-            said(Count, &[r"a\s*b", "(?s)a.b"], b"a\nb"),
-            (Some(0), none())
-        );
-        assert_eq!(
-            said(Count, &["(?x) b # c", "(?i)A"], b"a\nb"),
-            (Some(2), none())
-        );
+        assert_eq!(said(Count, &[r"a\s*b", "(?s)a.b"], b"a\nb"), (Some(0), none()));
+        assert_eq!(said(Count, &["(?x) b # c", "(?i)A"], b"a\nb"), (Some(2), none()));
         assert_eq!(said(Count, &[r"^\xff.$"], b"\xff\xfe"), (Some(1), none()));
     }
 
@@ -174,9 +165,6 @@ mod tests {
         assert_eq!(groups(&[pattern], b"x\n a=1\na=b"), (Some(2), expected));
         // The leftmost one, of two there the first pattern's; empty ones are left out.
         assert_eq!(groups(&["b*", "aa"], b"aabaa"), (Some(1), vec![0, 2, 3]));
-        assert_eq!(
-            groups(&["a+b?", "aa"], b"aa\naa"),
-            (Some(2), vec![0, 0, 2, 0, 3, 5])
-        );
+        assert_eq!(groups(&["a+b?", "aa"], b"aa\naa"), (Some(2), vec![0, 0, 2, 0, 3, 5]));
     }
 }

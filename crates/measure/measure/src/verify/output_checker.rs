@@ -114,10 +114,7 @@ impl<'a> OutputChecker<'a> {
             Some(verifier) if self.expected.iter().all(Option::is_some) => {
                 Ok(verifier.summary(self.expected.len()))
             }
-            _ => Err(Failure::new(
-                FailureKind::Verification,
-                "not every buffer came back",
-            )),
+            _ => Err(Failure::new(FailureKind::Verification, "not every buffer came back")),
         }
     }
 

@@ -19,10 +19,7 @@ pub(crate) struct ReferenceResults {
 impl ReferenceResults {
     /// Bytes of memory they take.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.all
-            .iter()
-            .map(|(_, bytes)| (bytes.len() + 64) as u64)
-            .sum()
+        self.all.iter().map(|(_, bytes)| (bytes.len() + 64) as u64).sum()
     }
 
     /// The same results, if `engine` returns them too.
@@ -32,13 +29,9 @@ impl ReferenceResults {
         engine: &str,
         sources: &Buffers,
     ) -> Result<Self, Failure> {
-        let config = Config {
-            variant: engine.into(),
-            ..config.clone()
-        };
-        let mut kernel = prepare(&config)
-            .and_then(|prepared| prepared.kernel())
-            .map_err(internal)?;
+        let config = Config { variant: engine.into(), ..config.clone() };
+        let mut kernel =
+            prepare(&config).and_then(|prepared| prepared.kernel()).map_err(internal)?;
         // Room for a longer answer, so that it is told from the right one.
         let longest = self.all.iter().map(|(_, bytes)| bytes.len()).max();
         let mut out = vec![0; longest.unwrap_or(0) + 4096];
@@ -53,8 +46,7 @@ impl ReferenceResults {
                 return Err(Failure::new(FailureKind::Verification, message));
             }
         }
-        self.method
-            .push_str(&format!(", and with that of {engine}"));
+        self.method.push_str(&format!(", and with that of {engine}"));
         Ok(self)
     }
 }
@@ -113,7 +105,6 @@ impl ReferenceCache {
 
     /// Forgets the results of sources that have no other handle.
     pub(crate) fn forget_unused(&mut self) {
-        self.kept
-            .retain(|(key, _)| Arc::strong_count(&key.sources) > 1);
+        self.kept.retain(|(key, _)| Arc::strong_count(&key.sources) > 1);
     }
 }

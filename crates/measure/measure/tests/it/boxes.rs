@@ -18,12 +18,10 @@ fn problems(text: &str) -> Vec<Error> {
 
 /// The problems as a user would see them, one a line.
 fn shown(text: &str) -> String {
-    problems(text)
-        .iter()
-        .fold(String::new(), |mut lines, problem| {
-            writeln!(lines, "{problem}").expect("a string takes all");
-            lines
-        })
+    problems(text).iter().fold(String::new(), |mut lines, problem| {
+        writeln!(lines, "{problem}").expect("a string takes all");
+        lines
+    })
 }
 
 /// Compares with `snapshots/boxes__NAME.snap`.
@@ -57,10 +55,7 @@ const DEFLATE_SIZES: &str = r#"{"schema": "box/1", "name": "deflate-sizes", "see
 
 #[test]
 fn a_box_is_read_with_its_axes_as_lists_in_written_order() {
-    snapshot(
-        "parsed",
-        &boxes::parse_json(DEFLATE_SIZES).expect("a valid box"),
-    );
+    snapshot("parsed", &boxes::parse_json(DEFLATE_SIZES).expect("a valid box"));
 }
 
 #[test]
@@ -78,13 +73,7 @@ fn a_parsed_box_is_a_box_again() {
     let again = boxes::parse(&again.to_string()).expect("a valid box");
     assert_eq!(again.measure, parsed.measure);
     for (name, values) in &parsed.tasks[0].parameters.0 {
-        assert!(
-            again.tasks[0]
-                .parameters
-                .0
-                .contains(&(name.clone(), values.clone())),
-            "{name}"
-        );
+        assert!(again.tasks[0].parameters.0.contains(&(name.clone(), values.clone())), "{name}");
     }
 }
 
@@ -95,19 +84,10 @@ fn lists_mix_values_and_ranges_and_hold_lists_as_values() {
         "patterns": [["a", "b"], ["c"], []],
         "single": [["a", 1, true]],
     });
-    assert_eq!(
-        axis(&parameters, "buffer_size"),
-        json!([1000, 1024, 2048, 4096, 1e6])
-    );
-    assert_eq!(
-        axis(&parameters, "patterns"),
-        json!([["a", "b"], ["c"], []])
-    );
+    assert_eq!(axis(&parameters, "buffer_size"), json!([1000, 1024, 2048, 4096, 1e6]));
+    assert_eq!(axis(&parameters, "patterns"), json!([["a", "b"], ["c"], []]));
     assert_eq!(axis(&parameters, "single"), json!([["a", 1, true]]));
-    assert_eq!(
-        axis(&json!({"n": {"pow2": [40, 40]}}), "n"),
-        json!([1_u64 << 40])
-    );
+    assert_eq!(axis(&json!({"n": {"pow2": [40, 40]}}), "n"), json!([1_u64 << 40]));
 }
 
 #[test]
@@ -187,10 +167,8 @@ fn syntax_errors_have_line_and_column() {
         "// a comment\n{}",
         "nan",
     ];
-    let told: Vec<_> = cases
-        .iter()
-        .map(|text| format!("{text:?}\n  {}", shown(text).trim_end()))
-        .collect();
+    let told: Vec<_> =
+        cases.iter().map(|text| format!("{text:?}\n  {}", shown(text).trim_end())).collect();
     snapshot("syntax", &told.join("\n"));
 }
 
@@ -217,10 +195,7 @@ fn hostile_sizes_are_refused() {
         ),
         ("[".repeat(100_000), "nested more than 16 deep"),
         (r#"{"a":"#.repeat(100_000), "nested more than 16 deep"),
-        (
-            format!("[{}1]", "1,".repeat(600_000)),
-            "more than 500000 values",
-        ),
+        (format!("[{}1]", "1,".repeat(600_000)), "more than 500000 values"),
         (keys, "102 keys are too many"),
     ] {
         let told = problems(&text)[0].to_string();
@@ -252,13 +227,7 @@ fn the_number_of_tests_is_bounded_in_a_task_and_in_all() {
 
 #[test]
 fn suggestions_are_close_words_only() {
-    let known = [
-        "throughput",
-        "latency_p99",
-        "latency_p50",
-        "ratio",
-        "cpu_seconds",
-    ];
+    let known = ["throughput", "latency_p99", "latency_p50", "ratio", "cpu_seconds"];
     let suggest = |word: &str| overside_config::suggest(word, &known);
     assert_eq!(suggest("troughput").as_deref(), Some("throughput"));
     assert_eq!(suggest("Latency-P99").as_deref(), Some("latency_p99"));
@@ -297,21 +266,12 @@ fn the_boxes_that_are_shipped_are_valid_and_named_like_their_files() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(root().join("boxes")).expect("boxes/") {
         let path = entry.expect("an entry").path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+        if path.extension().is_some_and(|extension| extension == "json") {
             let text = std::fs::read_to_string(&path).expect("text");
             let parsed = boxes::parse(&text).unwrap_or_else(|all| panic!("{path:?}: {all:?}"));
             assert_eq!(parsed.warnings, [], "{path:?}");
-            assert_eq!(
-                Some(parsed.name.as_str()),
-                path.file_stem().and_then(|stem| stem.to_str())
-            );
-            assert!(
-                !parsed.description.is_empty(),
-                "{path:?} says what it is for"
-            );
+            assert_eq!(Some(parsed.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
+            assert!(!parsed.description.is_empty(), "{path:?} says what it is for");
             names.push(parsed.name);
         }
     }

@@ -18,11 +18,7 @@ fn digest(algorithm: HashAlgorithm, bytes: &[u8]) -> Vec<u8> {
         A::City32 => number(cityhasher::hash::<u32>(bytes).to_be_bytes()),
         A::City64 => number(cityhasher::hash::<u64>(bytes).to_be_bytes()),
         // It has the first word as the high half.
-        A::City128 => number(
-            cityhash_rs::cityhash_110_128(bytes)
-                .rotate_left(64)
-                .to_be_bytes(),
-        ),
+        A::City128 => number(cityhash_rs::cityhash_110_128(bytes).rotate_left(64).to_be_bytes()),
         A::Murmur2Short => number(murmur2::murmur2(bytes, 0).to_be_bytes()),
         A::Murmur2 => number(murmur2::murmur64a(bytes, 0).to_be_bytes()),
         A::Murmur3Short => {
@@ -69,9 +65,9 @@ fn crc32(bytes: &[u8]) -> u32 {
         }
         table
     };
-    !bytes.iter().fold(!0, |crc, byte| {
-        TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8)
-    })
+    !bytes
+        .iter()
+        .fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8))
 }
 
 #[test]
@@ -81,25 +77,18 @@ fn the_catalogued_check_value_comes_out() {
 
 #[test]
 fn every_library_agrees_at_every_length() {
-    let bytes: Vec<u8> = (0..700_u32)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
+    let bytes: Vec<u8> =
+        (0..700_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for algorithm in HashAlgorithm::ALL {
         for variant in variants(Operation::Hash(algorithm)) {
-            let config = Config {
-                variant: variant.name.into(),
-                ..Config::new(Operation::Hash(algorithm))
-            };
+            let config =
+                Config { variant: variant.name.into(), ..Config::new(Operation::Hash(algorithm)) };
             let mut kernel = prepare(&config).unwrap().kernel().unwrap();
             let mut out = vec![0; algorithm.digest_len()];
             for len in (0..400).chain([511, 512, 513, 700]) {
                 kernel.run(&[&bytes[..len]], &mut out).unwrap();
                 let expected = digest(algorithm, &bytes[..len]);
-                assert_eq!(
-                    out, expected,
-                    "{algorithm:?} of {len} bytes by {}",
-                    variant.name
-                );
+                assert_eq!(out, expected, "{algorithm:?} of {len} bytes by {}", variant.name);
             }
         }
     }

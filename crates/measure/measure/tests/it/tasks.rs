@@ -40,12 +40,7 @@ fn names_are_unique_and_defaults_are_allowed() {
         }
         let mut metrics = HashSet::new();
         for metric in &task.metrics {
-            assert!(
-                metrics.insert(&metric.name),
-                "{} {}",
-                task.name,
-                metric.name
-            );
+            assert!(metrics.insert(&metric.name), "{} {}", task.name, metric.name);
             assert!(!metric.unit.is_empty() && !metric.description.is_empty());
         }
     }
@@ -55,11 +50,7 @@ fn names_are_unique_and_defaults_are_allowed() {
 fn reports_speak_of_parameters_that_there_are() {
     for task in tasks() {
         let (report, last) = (&task.report, task.report.titles.last());
-        assert!(
-            last.is_some_and(|title| title.when.is_none()),
-            "{}",
-            task.name
-        );
+        assert!(last.is_some_and(|title| title.when.is_none()), "{}", task.name);
         let titles = report.titles.iter();
         let named = (titles.clone().flat_map(|title| placeholders(title.text)))
             .chain(titles.filter_map(|title| title.when))
@@ -83,20 +74,12 @@ fn reports_speak_of_parameters_that_there_are() {
 fn every_operation_but_steps_of_others_can_be_measured_and_run_beside_traffic() {
     let tasks = tasks();
     let beside = tasks.iter().find(|task| task.name == "network").unwrap();
-    let beside = beside
-        .parameters
-        .iter()
-        .find(|one| one.name == "jobs")
-        .unwrap();
+    let beside = beside.parameters.iter().find(|one| one.name == "jobs").unwrap();
     for operation in Operation::all() {
         let family = operation.family();
         let task = tasks.iter().find(|task| task.name == family.verb).unwrap();
         let is_chosen = family.parameter.is_none_or(|own| {
-            let parameter = task
-                .parameters
-                .iter()
-                .find(|one| one.name == own.name)
-                .unwrap();
+            let parameter = task.parameters.iter().find(|one| one.name == own.name).unwrap();
             let name = operation.member_name().unwrap();
             parameter.choices.iter().any(|choice| choice.name == name)
         });

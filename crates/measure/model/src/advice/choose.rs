@@ -40,11 +40,7 @@ fn one_measured(
 ) -> TargetAdvice {
     let fixed = |one: &&&DeviceRate| one.setting == "static";
     let mut alone: BTreeMap<u64, Vec<&DeviceRate>> = BTreeMap::new();
-    for one in rates
-        .iter()
-        .filter(fixed)
-        .filter(|one| one.placement == "device")
-    {
+    for one in rates.iter().filter(fixed).filter(|one| one.placement == "device") {
         alone.entry(one.bytes).or_default().push(one);
     }
     let mut points = Vec::new();
@@ -58,9 +54,7 @@ fn one_measured(
     for (bytes, at) in &alone {
         waiting = completion::measured(at).or(waiting);
         let polls = |one: &DeviceRate| one.completion == "poll";
-        let best = at
-            .iter()
-            .max_by(|a, b| a.bytes_per_s.typ.total_cmp(&b.bytes_per_s.typ));
+        let best = at.iter().max_by(|a, b| a.bytes_per_s.typ.total_cmp(&b.bytes_per_s.typ));
         let (Some(best), Some(cpu)) = (best, measured.cpu_at(*bytes)) else {
             continue;
         };
@@ -74,9 +68,8 @@ fn one_measured(
         as_measured(&mut advice, best, cpu, split.copied());
         points.push(advice.resting_on(cpu));
     }
-    let sizes: Vec<(u64, Verdict)> = (points.iter())
-        .map(|point| (point.from_bytes, point.c1.verdict))
-        .collect();
+    let sizes: Vec<(u64, Verdict)> =
+        (points.iter()).map(|point| (point.from_bytes, point.c1.verdict)).collect();
     TargetAdvice {
         name: device.into(),
         provenance: "measured",
@@ -97,11 +90,7 @@ fn as_measured(
 ) {
     let alone = device.bytes_per_s;
     advice.c1 = Comparison::measured(alone, cpu.bytes_per_s);
-    let better = if alone.typ > cpu.bytes_per_s.typ {
-        alone
-    } else {
-        cpu.bytes_per_s
-    };
+    let better = if alone.typ > cpu.bytes_per_s.typ { alone } else { cpu.bytes_per_s };
     advice.device_bytes_per_s = Ok(Prediction::given(alone));
     if let Some(split) = split {
         advice.c2 = Comparison::measured(split.bytes_per_s, better);
@@ -119,14 +108,12 @@ fn as_measured(
     advice.provenance = "measured";
     let driven = (split.filter(|split| split.placement == placement))
         .or_else(|| (placement == "device").then_some(device));
-    advice.host_cpu_saved = (driven
-        .and_then(|one| one.core_bytes_per_s)
-        .zip(cpu.core_bytes_per_s))
-    .map(|(mine, alone)| Interval {
-        low: 1.0 - alone.high / mine.low,
-        typ: 1.0 - alone.typ / mine.typ,
-        high: 1.0 - alone.low / mine.high,
-    });
+    advice.host_cpu_saved = (driven.and_then(|one| one.core_bytes_per_s).zip(cpu.core_bytes_per_s))
+        .map(|(mine, alone)| Interval {
+            low: 1.0 - alone.high / mine.low,
+            typ: 1.0 - alone.typ / mine.typ,
+            high: 1.0 - alone.low / mine.high,
+        });
     advice.placement = placement;
 }
 
@@ -136,10 +123,7 @@ fn pays_from(sizes: &[(u64, Verdict)]) -> Option<BreakEven> {
     let from = last(&|verdict| verdict != Verdict::Yes).map_or(0, |at| at + 1);
     let low_bytes = last(&|verdict| verdict == Verdict::No).map_or(0, |at| sizes[at].0);
     match sizes.get(from) {
-        Some((high_bytes, _)) => Some(BreakEven::Range {
-            low_bytes,
-            high_bytes: *high_bytes,
-        }),
+        Some((high_bytes, _)) => Some(BreakEven::Range { low_bytes, high_bytes: *high_bytes }),
         None if sizes.iter().all(|(_, verdict)| *verdict == Verdict::No) => (!sizes.is_empty())
             .then(|| BreakEven::Never {
                 reason: "the CPU was faster at every size that was measured".into(),
@@ -170,9 +154,7 @@ pub(super) fn modelled(
     let mut target = TargetAdvice {
         name: profile.name.clone(),
         provenance: "modelled",
-        card: [&profile.card, &profile.host_link, &profile.mode]
-            .map(String::as_str)
-            .join("; "),
+        card: [&profile.card, &profile.host_link, &profile.mode].map(String::as_str).join("; "),
         ..TargetAdvice::default()
     };
     if let Err(why) = fill(&mut target, question, measured, profile) {
@@ -222,26 +204,17 @@ fn fill(
         let polls = waiting.mode == Completion::Poll;
         let share = beside(question, cpu, polls);
         let pair = pair.with_cpu(cpu, share);
-        let advice = RangeAdvice {
-            chunk_bytes,
-            ..advice(&pair, cpu, bytes, polls)
-        };
+        let advice = RangeAdvice { chunk_bytes, ..advice(&pair, cpu, bytes, polls) };
         points.push(advice.resting_on(cpu));
     }
     let chunk_bytes = points.last().map_or(longest, |point| point.chunk_bytes);
     let typical = work(operation, &measured.patterns, ratio, chunk_bytes);
     target.ranges = ranges(points);
     target.keep_contexts = Some(Comparison::of(&kept(profile, &typical)));
-    let chunk_bytes = target
-        .ranges
-        .last()
-        .map_or(chunk_bytes, |range| range.chunk_bytes);
+    let chunk_bytes = target.ranges.last().map_or(chunk_bytes, |range| range.chunk_bytes);
     target.completion = Some(completion::published(chunk_bytes));
     target.pays_from = Some(BreakEven::between(&against_slow, &against_fast));
-    let anew = (
-        ask(Setting::Reconfiguration, lowest)?,
-        ask(Setting::Reconfiguration, highest)?,
-    );
+    let anew = (ask(Setting::Reconfiguration, lowest)?, ask(Setting::Reconfiguration, highest)?);
     target.pays_from_anew = Some(BreakEven::between(&anew.0, &anew.1));
     target.missing = against_slow.missing;
     if profile.initiator == Initiator::Soc {
@@ -255,11 +228,7 @@ fn fill(
 fn sizes(measured: &MeasuredOperation, longest: u64) -> Vec<u64> {
     let mut sizes: Vec<u64> = measured.cpu.iter().map(|rate| rate.bytes).collect();
     let least = sizes.first().copied().unwrap_or(1);
-    sizes.extend(
-        [RATES_FROM_BYTES, longest]
-            .into_iter()
-            .filter(|size| *size >= least),
-    );
+    sizes.extend([RATES_FROM_BYTES, longest].into_iter().filter(|size| *size >= least));
     sizes.retain(|size| *size <= CHUNK_BYTES_MAX);
     sizes.sort_unstable();
     sizes.dedup();
@@ -270,11 +239,7 @@ fn sizes(measured: &MeasuredOperation, longest: u64) -> Vec<u64> {
 /// is a thread to spare.
 fn beside(question: &Question, cpu: &CpuRate, polls: bool) -> f64 {
     let spare = question.host.threads.is_none_or(|all| cpu.threads < all);
-    if spare || !polls || cpu.threads == 0 {
-        1.0
-    } else {
-        1.0 - 1.0 / f64::from(cpu.threads)
-    }
+    if spare || !polls || cpu.threads == 0 { 1.0 } else { 1.0 - 1.0 / f64::from(cpu.threads) }
 }
 
 /// The advice at one size, by the model.
@@ -286,12 +251,9 @@ fn advice(pair: &Pair, cpu: &CpuRate, bytes: u64, polls: bool) -> RangeAdvice {
     let placement = placement(pair, &c1, &c2, &gain, fraction);
     let cpu_only = Ok(Prediction::given(cpu.bytes_per_s));
     let (throughput, gain, provenance, share) = match placement.as_str() {
-        "cpu" => (
-            cpu_only,
-            Comparison::measured(cpu.bytes_per_s, cpu.bytes_per_s),
-            "measured",
-            0.0,
-        ),
+        "cpu" => {
+            (cpu_only, Comparison::measured(cpu.bytes_per_s, cpu.bytes_per_s), "measured", 0.0)
+        }
         "device" => (alone.clone(), c1.clone(), "modelled", 1.0),
         _ => {
             let share = fraction.map_or(0.0, |share| share.typ);
@@ -402,18 +364,8 @@ fn highest(rates: &[CpuRate]) -> f64 {
 fn ranges(points: Vec<RangeAdvice>) -> Vec<RangeAdvice> {
     let mut ranges: Vec<RangeAdvice> = Vec::new();
     let kind = |one: &RangeAdvice| {
-        let place = one
-            .placement
-            .split(':')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        (
-            place,
-            one.c1.verdict,
-            one.c2.verdict,
-            one.device_bytes_per_s.is_ok(),
-        )
+        let place = one.placement.split(':').next().unwrap_or_default().to_owned();
+        (place, one.c1.verdict, one.c2.verdict, one.device_bytes_per_s.is_ok())
     };
     // Where the device is not known, what suits the CPU.
     let rate = |one: &RangeAdvice| {

@@ -48,11 +48,8 @@ pub(super) fn published(chunk_bytes: u64) -> CompletionAdvice {
             &["idio.dma.d3.ev8m", "idio.dma.d3.poll"],
         )
     } else {
-        let likely = if chunk_bytes < EVENTS_LIKELY_BYTES {
-            Completion::Poll
-        } else {
-            Completion::Event
-        };
+        let likely =
+            if chunk_bytes < EVENTS_LIKELY_BYTES { Completion::Poll } else { Completion::Event };
         (
             likely,
             Verdict::CannotTell,
@@ -91,11 +88,7 @@ pub(super) fn measured(rates: &[&DeviceRate]) -> Option<CompletionAdvice> {
         mode,
         verdict,
         provenance: "measured",
-        why: format!(
-            "polling gave {:.0} MB/s, events {:.0} MB/s",
-            a.typ / 1e6,
-            b.typ / 1e6
-        ),
+        why: format!("polling gave {:.0} MB/s, events {:.0} MB/s", a.typ / 1e6, b.typ / 1e6),
         facts: Vec::new(),
     })
 }

@@ -54,10 +54,7 @@ struct Names {
 /// One operation on a buffer of `bytes` bytes of the uncompressed side.
 pub(super) fn work(operation: Operation, patterns: &[String], ratio: f64, bytes: u64) -> Work {
     let (source, destination) = operation.job_bytes(bytes, ratio);
-    Work {
-        patterns: patterns.to_vec(),
-        ..Work::new(operation, source, destination)
-    }
+    Work { patterns: patterns.to_vec(), ..Work::new(operation, source, destination) }
 }
 
 impl Pair {
@@ -69,13 +66,7 @@ impl Pair {
         if let Some(host_core) = host_core {
             insert_rate(&mut evidence, DEVICE_CORE, host_core);
         }
-        Self {
-            evidence,
-            source: Source::Measured,
-            unknown: None,
-            bounded: true,
-            beside: 1.0,
-        }
+        Self { evidence, source: Source::Measured, unknown: None, bounded: true, beside: 1.0 }
     }
 
     /// Creates the pair for a profile's card, for buffers of `bytes` on the uncompressed side.
@@ -113,11 +104,7 @@ impl Pair {
             // All that the engine's time rests on, patterns included.
             engine: time(format!("{of}.rate"), parts.engine, &found.facts),
             per_job: time(format!("{of}.per_job"), parts.per_job, &per_job),
-            link_in: time(
-                "link.to_device".into(),
-                parts.link_in,
-                &facts_of(to.as_ref()),
-            ),
+            link_in: time("link.to_device".into(), parts.link_in, &facts_of(to.as_ref())),
             link_out: time("link.from_device".into(), returns, &facts_of(from.as_ref())),
             engines: None,
             closeness: format!("{}/likeness to what was published", profile.name),
@@ -128,11 +115,7 @@ impl Pair {
             names.engines = Some(name);
         }
         let factor = EvidenceLevel::Card.factor();
-        let doubt = Interval {
-            low: 1.0 / factor,
-            typ: 1.0,
-            high: factor,
-        };
+        let doubt = Interval { low: 1.0 / factor, typ: 1.0, high: factor };
         insert_number(&mut evidence, &names.closeness, doubt);
         let certain = certain_from(profile, operation, patterns, ratio)?;
         let unknown = certain.map_or_else(
@@ -155,13 +138,7 @@ impl Pair {
     pub(super) fn with_cpu(mut self, cpu: &CpuRate, beside: f64) -> Self {
         let mut rate = |name, of: Interval| {
             let of = of.scale(1.0 / Unit::MBPerS.in_base());
-            insert(
-                &mut self.evidence,
-                name,
-                of,
-                Unit::MBPerS,
-                cpu.facts.clone(),
-            );
+            insert(&mut self.evidence, name, of, Unit::MBPerS, cpu.facts.clone());
         };
         rate(CPU, cpu.bytes_per_s);
         if let Some(core) = cpu.core_bytes_per_s {
@@ -179,10 +156,7 @@ impl Pair {
         let get = |name: &Option<String>| name.as_ref().map_or(Ok(0.0), |name| v.get(name));
         let engines = names.engines.as_ref().map_or(Ok(1.0), |name| v.get(name))?;
         let servers = [
-            (
-                "the engine",
-                (get(&names.engine)? + get(&names.per_job)?) / engines,
-            ),
+            ("the engine", (get(&names.engine)? + get(&names.per_job)?) / engines),
             ("the link to the device", get(&names.link_in)?),
             ("the link from the device", get(&names.link_out)?),
         ];
@@ -219,17 +193,13 @@ impl Pair {
     /// The device alone, in bytes of the uncompressed side a second.
     pub(super) fn alone(&self) -> Answer {
         self.known()?;
-        self.evidence
-            .predict(EvidenceLevel::Same, |v| self.device(v))
+        self.evidence.predict(EvidenceLevel::Same, |v| self.device(v))
     }
 
     /// Returns the upper bound of the device's rate in bytes a second; `None` if nothing bounds it.
     pub(super) fn at_most(&self) -> Option<f64> {
-        let found = self
-            .evidence
-            .predict(EvidenceLevel::Same, |v| self.device(v));
-        self.bounded
-            .then(|| found.ok().map(|one| one.interval.high))?
+        let found = self.evidence.predict(EvidenceLevel::Same, |v| self.device(v));
+        self.bounded.then(|| found.ok().map(|one| one.interval.high))?
     }
 
     /// The device alone over the CPU alone.
@@ -255,8 +225,7 @@ impl Pair {
     /// An upper bound of the device over the CPU.
     pub(super) fn speedup_at_most(&self) -> Option<f64> {
         let found = self.bound(|device, cpu, _| Ok(device / cpu));
-        self.bounded
-            .then(|| found.ok().map(|one| one.interval.high))?
+        self.bounded.then(|| found.ok().map(|one| one.interval.high))?
     }
 
     /// The share of the bytes for the device that lets both sides end together.

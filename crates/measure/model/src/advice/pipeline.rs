@@ -52,10 +52,7 @@ pub struct Plan {
     #[serde(serialize_with = "answer")]
     pub cores: Answer,
     /// Cards whose busiest part it keeps busy; absent without a device.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "some_answer"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "some_answer")]
     pub cards: Option<Answer>,
     /// Whole cards that it needs: at least, typically, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,10 +60,7 @@ pub struct Plan {
     /// The most that the cores, the cards and the network that there are carry, however the stages
     /// are placed, in bytes a second that enter. It does not depend on the rate that is wanted;
     /// absent where nothing is limited.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "some_answer"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "some_answer")]
     pub carries_bytes_per_s: Option<Answer>,
     /// Verdict on whether the plan carries the rate that is wanted.
     pub enough: Verdict,
@@ -99,10 +93,7 @@ pub struct StagePlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_bytes_per_s: Option<Interval>,
     /// Rate of one card, in bytes of the uncompressed side a second; absent if not known.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "some_answer"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "some_answer")]
     pub device_bytes_per_s: Option<Answer>,
     /// Cores that it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,10 +159,7 @@ pub(super) fn advise(
     let mut unable = Vec::new();
     for profile in profiles {
         match why_unable(profile, workload) {
-            Some(why) => unable.push(UnableCard {
-                name: profile.name.clone(),
-                why,
-            }),
+            Some(why) => unable.push(UnableCard { name: profile.name.clone(), why }),
             None => able.push(plan::Candidate::Profile(profile)),
         }
     }
@@ -215,15 +203,9 @@ impl WorkloadAdvice {
     /// Facts that it rests on.
     pub(super) fn facts(&self) -> impl Iterator<Item = &str> {
         let answers = self.plans.iter().flat_map(|plan| {
-            let stages = plan
-                .stages
-                .iter()
-                .filter_map(|one| one.device_bytes_per_s.as_ref());
+            let stages = plan.stages.iter().filter_map(|one| one.device_bytes_per_s.as_ref());
             [&plan.cores].into_iter().chain(&plan.cards).chain(stages)
         });
-        answers
-            .flatten()
-            .flat_map(|one| &one.facts)
-            .map(String::as_str)
+        answers.flatten().flat_map(|one| &one.facts).map(String::as_str)
     }
 }

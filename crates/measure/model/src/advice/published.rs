@@ -88,9 +88,7 @@ pub fn published_question(library: &Library, cores: u32) -> Question {
         (rates.filter_map(|one| one.measured(host, cores))).collect()
     });
     Question {
-        host: Host {
-            threads: Some(cores),
-        },
+        host: Host { threads: Some(cores) },
         measured: measured.unwrap_or_default(),
         buffer_bytes: None,
     }
@@ -111,11 +109,8 @@ impl PublishedRate {
             Some(reduction) => {
                 let reduction = reduction?;
                 let left = reduction.interval();
-                let ratio = Interval {
-                    low: 1.0 - left.high,
-                    typ: 1.0 - left.typ,
-                    high: 1.0 - left.low,
-                };
+                let ratio =
+                    Interval { low: 1.0 - left.high, typ: 1.0 - left.typ, high: 1.0 - left.low };
                 (Some(ratio), [&rate.facts[..], &reduction.facts].concat())
             }
             None => (None, rate.facts.clone()),
@@ -125,11 +120,7 @@ impl PublishedRate {
             None => rate.interval(),
         };
         let factor = EvidenceLevel::Application.factor();
-        let core = Interval {
-            low: plain.low / factor,
-            typ: plain.typ,
-            high: plain.high * factor,
-        };
+        let core = Interval { low: plain.low / factor, typ: plain.typ, high: plain.high * factor };
         Some(MeasuredOperation {
             operation: self.operation.into(),
             title: self.title.into(),

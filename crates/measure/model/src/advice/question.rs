@@ -138,12 +138,7 @@ impl MeasuredOperation {
 impl Question {
     /// Refuses values that cannot be computed with.
     pub(super) fn check(&self) -> Result<(), QuestionError> {
-        let wrong = |key: &str, problem: String| {
-            Err(QuestionError {
-                key: key.into(),
-                problem,
-            })
-        };
+        let wrong = |key: &str, problem: String| Err(QuestionError { key: key.into(), problem });
         if self.buffer_bytes == Some(0) {
             return wrong("buffer_bytes", "at least 1".into());
         }
@@ -154,10 +149,7 @@ impl Question {
             if one.cpu.len() + one.devices.len() > RATES_MAX {
                 return wrong(&one.operation, format!("more than {RATES_MAX} rates"));
             }
-            if one
-                .ratio
-                .is_some_and(|ratio| !(1e-6..=16.0).contains(&ratio))
-            {
+            if one.ratio.is_some_and(|ratio| !(1e-6..=16.0).contains(&ratio)) {
                 return wrong("ratio", "from 0.000001 to 16".into());
             }
             let cpu =
@@ -166,10 +158,7 @@ impl Question {
                 .map(|rate| (rate.bytes, rate.bytes_per_s, rate.core_bytes_per_s));
             for (bytes, rate, core) in cpu.chain(devices) {
                 if bytes == 0 || !sensible(rate) || !core.is_none_or(sensible) {
-                    return wrong(
-                        &one.operation,
-                        format!("a rate at {bytes} bytes is no rate"),
-                    );
+                    return wrong(&one.operation, format!("a rate at {bytes} bytes is no rate"));
                 }
             }
             if !one.cpu.is_sorted_by(|a, b| a.bytes < b.bytes) {

@@ -100,9 +100,8 @@ pub fn spreads(residuals: &[Residual]) -> BTreeMap<EvidenceLevel, Spread> {
     EvidenceLevel::ALL
         .into_iter()
         .filter_map(|closeness| {
-            let those: Vec<_> = (residuals.iter())
-                .filter(|one| one.closeness == closeness)
-                .collect();
+            let those: Vec<_> =
+                (residuals.iter()).filter(|one| one.closeness == closeness).collect();
             Some((closeness, spread(&those)?))
         })
         .collect()
@@ -113,9 +112,8 @@ fn spread(residuals: &[&Residual]) -> Option<Spread> {
     for one in residuals {
         *votes.entry(&one.fact).or_default() += 1;
     }
-    let mut scores: Vec<(f64, f64)> = (residuals.iter())
-        .map(|one| (one.needed, 1.0 / votes[one.fact.as_str()] as f64))
-        .collect();
+    let mut scores: Vec<(f64, f64)> =
+        (residuals.iter()).map(|one| (one.needed, 1.0 / votes[one.fact.as_str()] as f64)).collect();
     scores.sort_by(|a, b| a.0.total_cmp(&b.0));
     let facts = votes.len() as f64;
     let wanted = SHARE * (facts + 1.0);

@@ -94,22 +94,13 @@ fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
             format!("{} ({} figures)", all.facts, all.figures)
         }),
         ("of these predicted", |all| {
-            format!(
-                "{} ({} figures)",
-                all.facts_predicted, all.figures_predicted
-            )
+            format!("{} ({} figures)", all.facts_predicted, all.figures_predicted)
         }),
-        ("without a prediction", |all| {
-            percent(all.without_prediction)
-        }),
+        ("without a prediction", |all| percent(all.without_prediction)),
         ("median error of a fact", |all| optional(all.median_error)),
-        ("median error of a figure", |all| {
-            optional(all.median_error_of_figures)
-        }),
+        ("median error of a figure", |all| optional(all.median_error_of_figures)),
         ("facts inside the interval", |all| optional(all.inside)),
-        ("figures inside the interval", |all| {
-            optional(all.inside_of_figures)
-        }),
+        ("figures inside the interval", |all| optional(all.inside_of_figures)),
         ("geometric mean width of a fact", |all| {
             all.width.map_or("-".into(), |width| format!("x{width:.2}"))
         }),
@@ -150,24 +141,12 @@ fn goals(out: &mut String, check: &Check) -> std::fmt::Result {
         (format!("at least {}", share(goal)), share(value), is_met)
     };
     let rows = [
-        (
-            "facts without a prediction",
-            most(Some(all.without_prediction), 0.1, share),
-        ),
-        (
-            "median error, without TPC-H",
-            most(others.median_error, 0.1, share),
-        ),
+        ("facts without a prediction", most(Some(all.without_prediction), 0.1, share)),
+        ("median error, without TPC-H", most(others.median_error, 0.1, share)),
         ("median error, with it", most(all.median_error, 0.15, share)),
         ("facts inside their interval", least(all.inside, 0.9)),
-        (
-            "figures inside their interval",
-            least(all.inside_of_figures, 0.9),
-        ),
-        (
-            "geometric mean width, without TPC-H",
-            most(others.width, 1.8, times),
-        ),
+        ("figures inside their interval", least(all.inside_of_figures, 0.9)),
+        ("geometric mean width, without TPC-H", most(others.width, 1.8, times)),
         ("geometric mean width, with it", most(all.width, 1.8, times)),
         (
             "orderings that hold of those claimed, by position",
@@ -195,10 +174,9 @@ fn groups(out: &mut String, check: &Check) -> std::fmt::Result {
         "The score on facts that judge the model is a development score: they were looked at while \
          its formulas were chosen.\n"
     )?;
-    for (whose, scores) in [
-        ("that judge it", &check.validation),
-        ("that it rests on", &check.calibration),
-    ] {
+    for (whose, scores) in
+        [("that judge it", &check.validation), ("that it rests on", &check.calibration)]
+    {
         writeln!(
             out,
             "| facts {whose} | figures | facts | median error | from the middle of ranges | inside | \
@@ -241,12 +219,7 @@ fn widths(
     for (closeness, spread) in spreads {
         let judged = check.validation.widths.get(closeness);
         let judged = judged.map_or("0 | - | -".into(), |width| {
-            format!(
-                "{} | x{:.2} | {}",
-                width.figures,
-                width.median,
-                percent(width.inside)
-            )
+            format!("{} | x{:.2} | {}", width.figures, width.median, percent(width.inside))
         });
         writeln!(
             out,
@@ -322,20 +295,13 @@ fn width_sources(out: &mut String, check: &Check) -> std::fmt::Result {
 
 fn fields(out: &mut String, check: &Check) -> std::fmt::Result {
     let mut fields: BTreeMap<&str, Vec<&FigureComparison>> = BTreeMap::new();
-    for figure in check
-        .figures
-        .iter()
-        .filter(|one| one.purpose == Use::Validate)
-    {
+    for figure in check.figures.iter().filter(|one| one.purpose == Use::Validate) {
         if let Some(compared) = figure.compared() {
             fields.entry(&compared.scenario).or_default().push(compared);
         }
     }
     writeln!(out, "### By field, over the figures that judge it\n")?;
-    writeln!(
-        out,
-        "| field | figures | median error | inside | median width |"
-    )?;
+    writeln!(out, "| field | figures | median error | inside | median width |")?;
     writeln!(out, "|---|---|---|---|---|")?;
     for (field, all) in fields {
         let median = |what: fn(&FigureComparison) -> f64| {
@@ -390,11 +356,7 @@ fn unpredicted(out: &mut String, check: &Check) -> std::fmt::Result {
     writeln!(out, "| fact that judges it | figures | why |")?;
     writeln!(out, "|---|---|---|")?;
     let mut rows: Vec<(&str, &str, usize)> = Vec::new();
-    for figure in check
-        .figures
-        .iter()
-        .filter(|one| one.purpose == Use::Validate)
-    {
+    for figure in check.figures.iter().filter(|one| one.purpose == Use::Validate) {
         let why = match &figure.finding {
             Finding::Predicted(_) => continue,
             Finding::NoPrediction { why, .. } => why.as_str(),
@@ -403,10 +365,7 @@ fn unpredicted(out: &mut String, check: &Check) -> std::fmt::Result {
             Finding::Doubtful => "its number is in doubt: for orderings only",
             Finding::Words => "it is qualitative",
         };
-        match rows
-            .iter_mut()
-            .find(|row| (row.0, row.1) == (&figure.fact, why))
-        {
+        match rows.iter_mut().find(|row| (row.0, row.1) == (&figure.fact, why)) {
             Some(row) => row.2 += 1,
             None => rows.push((&figure.fact, why, 1)),
         }
@@ -423,11 +382,7 @@ fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
     writeln!(out, "|---|---|---|")?;
     for ordering in &check.orderings {
         let finding = match &ordering.finding {
-            OrderingFinding::Claimed {
-                holds: true,
-                scenario,
-                ..
-            } => format!("holds ({scenario})"),
+            OrderingFinding::Claimed { holds: true, scenario, .. } => format!("holds ({scenario})"),
             OrderingFinding::Claimed { scenario, .. } => format!("**fails** ({scenario})"),
             OrderingFinding::NotModelled { reason } => format!("not modelled: {reason}"),
         };

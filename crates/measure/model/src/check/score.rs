@@ -134,9 +134,7 @@ impl FigureCheck {
 impl Scores {
     /// Computes the scores over the figures whose facts are for `purpose`.
     pub fn of(figures: &[FigureCheck], purpose: Use) -> Self {
-        let all: Vec<_> = (figures.iter())
-            .filter(|figure| figure.purpose == purpose)
-            .collect();
+        let all: Vec<_> = (figures.iter()).filter(|figure| figure.purpose == purpose).collect();
         let count = |what: fn(&Finding) -> bool| {
             (all.iter()).filter(|figure| what(&figure.finding)).count()
         };
@@ -177,9 +175,7 @@ impl Scores {
             ),
             inside_of_figures: mean(predicted.iter().map(|one| share(one.inside))),
             width: mean(
-                by_fact
-                    .iter()
-                    .filter_map(|all| mean(all.iter().map(|one| one.width.ln()))),
+                by_fact.iter().filter_map(|all| mean(all.iter().map(|one| one.width.ln()))),
             )
             .map(f64::exp),
             widths: widths(&predicted),
@@ -208,20 +204,14 @@ fn groups(figures: &[&FigureCheck]) -> BTreeMap<Group, GroupScores> {
             width: mean(each().map(|one| one.width.ln()))?.exp(),
         })
     };
-    (groups.into_iter())
-        .filter_map(|(group, all)| Some((group, scores(all)?)))
-        .collect()
+    (groups.into_iter()).filter_map(|(group, all)| Some((group, scores(all)?))).collect()
 }
 
 fn widths(predicted: &[&FigureComparison]) -> BTreeMap<EvidenceLevel, Width> {
     EvidenceLevel::ALL
         .into_iter()
         .filter_map(|closeness| {
-            let those = || {
-                predicted
-                    .iter()
-                    .filter(move |one| one.closeness == closeness)
-            };
+            let those = || predicted.iter().filter(move |one| one.closeness == closeness);
             Some((
                 closeness,
                 Width {

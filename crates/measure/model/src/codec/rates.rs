@@ -156,9 +156,8 @@ pub(crate) fn counted_bytes(file: &File, codec: Codec, way: Direction) -> f64 {
 
 /// Returns the typical size for an amount; `None` for the files themselves.
 fn typical_bytes(amount: Amount, codec: Codec, way: Direction) -> Option<f64> {
-    let largest = (corpus::SILESIA.iter())
-        .map(|file| counted_bytes(file, codec, way))
-        .fold(0.0, f64::max);
+    let largest =
+        (corpus::SILESIA.iter()).map(|file| counted_bytes(file, codec, way)).fold(0.0, f64::max);
     match amount {
         Amount::Files | Amount::Corpus => None,
         Amount::At(bytes) => Some(bytes),
@@ -170,12 +169,8 @@ fn typical_bytes(amount: Amount, codec: Codec, way: Direction) -> Option<f64> {
 
 /// The first parameter of a card with the cost of ending a context, for any of its operations.
 pub(crate) fn context_name(values: &Values<'_>, card: &str) -> Option<String> {
-    const OPERATIONS: [&str; 4] = [
-        "all",
-        "compress-deflate",
-        "decompress-deflate",
-        "decompress-lz4-block",
-    ];
+    const OPERATIONS: [&str; 4] =
+        ["all", "compress-deflate", "decompress-deflate", "decompress-lz4-block"];
     let names = OPERATIONS.map(|operation| format!("{card}/context.end.{operation}"));
     names.into_iter().find(|name| values.has(name))
 }
@@ -196,9 +191,7 @@ pub(crate) fn context_ns(
     // Whole files were measured from the host of a BF-3 too.
     let from = |card: &str| context_name(values, card).and_then(|name| values.get(&name).ok());
     let known = if card == bf3 {
-        let other = from(bf2)
-            .zip(gain.ok())
-            .map(|(time, gain)| time / (1.0 + gain));
+        let other = from(bf2).zip(gain.ok()).map(|(time, gain)| time / (1.0 + gain));
         other.or_else(|| from("bf3"))
     } else {
         (from("bf3").zip(gain.ok())).map(|(time, gain)| time * (1.0 + gain))
@@ -223,11 +216,7 @@ pub(crate) fn engine_rate(
     // DEFLATE's mean over the files is its mean over the corpus.
     let same = amount == Amount::Corpus && codec != Codec::Lz4;
     for (rank, kind) in kinds.into_iter().enumerate() {
-        let name = if kind.is_empty() {
-            stem.clone()
-        } else {
-            format!("{stem}.{kind}")
-        };
+        let name = if kind.is_empty() { stem.clone() } else { format!("{stem}.{kind}") };
         if values.has(&name) {
             if rank > 0 && !(same && kind.is_empty()) {
                 tracker.weaken_to(EvidenceLevel::Card);
@@ -259,13 +248,7 @@ fn host_engine_rate(
 ) -> Result<f64, MissingParameter> {
     let split = format!("{card}/codec.{}.{}.split", codec.name(), way.name());
     if !values.has(&split) {
-        return engine_rate(
-            values,
-            tracker,
-            &format!("{card}-soc"),
-            (codec, way),
-            amount,
-        );
+        return engine_rate(values, tracker, &format!("{card}-soc"), (codec, way), amount);
     }
     // Shared inputs count the uncompressed side.
     let left = match way {
@@ -388,10 +371,7 @@ fn other_cpu(
     let [bf2, bf3] = CARDS;
     let [host2, host3] = HOSTS;
     let unknown = || {
-        MissingParameter::parameter(format!(
-            "{machine}/{}",
-            cpu_names(what.0, what.1, amount)[0]
-        ))
+        MissingParameter::parameter(format!("{machine}/{}", cpu_names(what.0, what.1, amount)[0]))
     };
     // Published rates of single cores differ a hundredfold with LZ4: none stands for another.
     if what == (Codec::Lz4, Direction::Decompress) && machine == bf2 {
@@ -399,28 +379,16 @@ fn other_cpu(
     }
     let gain = values.get(&format!("{bf3}/codec.core.gain")).ok();
     let gap = |card: &str| values.get(&format!("{card}/codec.core.gap")).ok();
-    let own_gap = gap(if machine == bf2 || machine == host2 {
-        bf2
-    } else {
-        bf3
-    });
+    let own_gap = gap(if machine == bf2 || machine == host2 { bf2 } else { bf3 });
     let routes = match machine {
-        _ if machine == bf2 => [
-            (bf3, gain.map(|gain| 1.0 / (1.0 + gain))),
-            (host2, own_gap.map(|gap| 1.0 - gap)),
-        ],
-        _ if machine == bf3 => [
-            (bf2, gain.map(|gain| 1.0 + gain)),
-            (host3, own_gap.map(|gap| 1.0 - gap)),
-        ],
-        _ if machine == host2 => [
-            (host3, Some(1.0)),
-            (bf2, own_gap.map(|gap| 1.0 / (1.0 - gap))),
-        ],
-        _ => [
-            (host2, Some(1.0)),
-            (bf3, own_gap.map(|gap| 1.0 / (1.0 - gap))),
-        ],
+        _ if machine == bf2 => {
+            [(bf3, gain.map(|gain| 1.0 / (1.0 + gain))), (host2, own_gap.map(|gap| 1.0 - gap))]
+        }
+        _ if machine == bf3 => {
+            [(bf2, gain.map(|gain| 1.0 + gain)), (host3, own_gap.map(|gap| 1.0 - gap))]
+        }
+        _ if machine == host2 => [(host3, Some(1.0)), (bf2, own_gap.map(|gap| 1.0 / (1.0 - gap)))],
+        _ => [(host2, Some(1.0)), (bf3, own_gap.map(|gap| 1.0 / (1.0 - gap)))],
     };
     tracker.weaken_to(EvidenceLevel::Application);
     let mut routes = routes
@@ -469,10 +437,7 @@ pub(crate) fn faster_from(
     let cpu = rate(values, tracker, (Processor::Cpu, cpu), what, large)?;
     let context = context_ns(values, tracker, card)?;
     break_even_bytes(context, 1e9 / engine, 1e9 / cpu).ok_or_else(|| {
-        MissingParameter::nothing(
-            "the engine is never faster",
-            "ask for another card or operation",
-        )
+        MissingParameter::nothing("the engine is never faster", "ask for another card or operation")
     })
 }
 
@@ -484,10 +449,7 @@ pub(crate) fn reduction(
     host: &str,
 ) -> Result<f64, MissingParameter> {
     let name = |host| format!("{host}/codec.{}.reduction", codec.name());
-    if let Some(known) = [name(host), name(HOSTS[0])]
-        .iter()
-        .find(|name| values.has(name))
-    {
+    if let Some(known) = [name(host), name(HOSTS[0])].iter().find(|name| values.has(name)) {
         return values.get(known);
     }
     tracker.weaken_to(EvidenceLevel::Card);

@@ -22,9 +22,7 @@ fn basis_in(text: &str) -> Option<Basis> {
 }
 
 fn section(text: &str) -> Option<f64> {
-    let number = text
-        .split(|at: char| !at.is_ascii_digit() && at != '.')
-        .next()?;
+    let number = text.split(|at: char| !at.is_ascii_digit() && at != '.').next()?;
     number.parse().ok()
 }
 
@@ -48,11 +46,7 @@ fn rules(note: &str) -> Vec<Rule<'_>> {
                     .unwrap_or((text.strip_prefix('s')?, text.strip_prefix('s')?));
                 Some((section(first)?, section(last)?))
             });
-            rules.push(Rule {
-                paper,
-                sections,
-                basis,
-            });
+            rules.push(Rule { paper, sections, basis });
         }
     }
     rules
@@ -84,12 +78,6 @@ impl Fact {
                 (Some((first, last)), Some(section)) => (first..=last).contains(&section),
                 (Some(_), None) => false,
             })
-            .map(|rule| {
-                if compresses {
-                    Basis::Uncompressed
-                } else {
-                    rule.basis
-                }
-            })
+            .map(|rule| if compresses { Basis::Uncompressed } else { rule.basis })
     }
 }

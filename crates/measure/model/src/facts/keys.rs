@@ -30,17 +30,8 @@ const FACT: [&str; 17] = [
     "note",
     "corrected",
 ];
-const ORDERING: [&str; 9] = [
-    "id",
-    "paper",
-    "section",
-    "statement",
-    "lhs",
-    "rel",
-    "rhs",
-    "conditions",
-    "level",
-];
+const ORDERING: [&str; 9] =
+    ["id", "paper", "section", "statement", "lhs", "rel", "rhs", "conditions", "level"];
 const ASK: &str = "ask";
 
 #[derive(Deserialize)]

@@ -90,10 +90,7 @@ impl Default for Cases {
 
 /// Settings for the keys at one level inside a fact's value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "the name of a scenario's key, or what each key of the fact sets"
-)]
+#[serde(untagged, expecting = "the name of a scenario's key, or what each key of the fact sets")]
 enum Level {
     /// The key of the scenario whose value they are.
     Key(String),
@@ -136,10 +133,7 @@ impl<'de> Deserialize<'de> for Scalar {
 impl Question {
     /// Returns the question about the figure at that path inside the fact; `None` if there is none.
     pub(crate) fn of_figure(&self, path: &[String]) -> Option<Self> {
-        let mut question = Self {
-            by: Vec::new(),
-            ..self.clone()
-        };
+        let mut question = Self { by: Vec::new(), ..self.clone() };
         let Some((key, deeper)) = path.split_first() else {
             return self.by.is_empty().then_some(question);
         };
@@ -151,18 +145,8 @@ impl Question {
             }
             Level::Each(each) => {
                 let own = each.get(&Scalar(key.clone()))?;
-                let by = if own.by.is_empty() {
-                    question.by
-                } else {
-                    own.by.clone()
-                };
-                question = Self {
-                    by,
-                    ..own.over(&Self {
-                        by: Vec::new(),
-                        ..self.clone()
-                    })
-                };
+                let by = if own.by.is_empty() { question.by } else { own.by.clone() };
+                question = Self { by, ..own.over(&Self { by: Vec::new(), ..self.clone() }) };
             }
         }
         question.of_figure(deeper)
@@ -172,11 +156,8 @@ impl Question {
     pub(crate) fn over(&self, base: &Self) -> Self {
         let scenario = self.scenario.clone().or_else(|| base.scenario.clone());
         // The keys of another scenario are others.
-        let mut settings = if scenario == base.scenario {
-            base.settings.clone()
-        } else {
-            BTreeMap::new()
-        };
+        let mut settings =
+            if scenario == base.scenario { base.settings.clone() } else { BTreeMap::new() };
         settings.extend(self.settings.clone());
         let relative_to = match (&self.relative_to, &base.relative_to) {
             (Some(own), Some(other)) => Some(Box::new(own.over(other))),
@@ -215,13 +196,8 @@ impl Question {
 
     /// The question in one of its cases.
     pub(crate) fn with(&self, case: &BTreeMap<String, Scalar>) -> Self {
-        let mut one = Self {
-            one_of: None,
-            max_over: None,
-            min_over: None,
-            mean_over: None,
-            ..self.clone()
-        };
+        let mut one =
+            Self { one_of: None, max_over: None, min_over: None, mean_over: None, ..self.clone() };
         one.settings.extend(case.clone());
         one
     }
@@ -284,15 +260,9 @@ impl std::fmt::Display for Question {
         if let Some(value) = self.value {
             return write!(out, "{value}");
         }
-        let settings: Vec<String> = (self.settings.iter())
-            .map(|(key, value)| format!("{key}={}", value.0))
-            .collect();
-        write!(
-            out,
-            "{} ({})",
-            self.figure.as_deref().unwrap_or_default(),
-            settings.join(", ")
-        )
+        let settings: Vec<String> =
+            (self.settings.iter()).map(|(key, value)| format!("{key}={}", value.0)).collect();
+        write!(out, "{} ({})", self.figure.as_deref().unwrap_or_default(), settings.join(", "))
     }
 }
 
@@ -342,11 +312,7 @@ impl From<Written> for OrderingQuestion {
         if own.lists().iter().any(|list| !list.is_empty()) {
             all.push(own);
         }
-        Self {
-            ask: written.ask,
-            all,
-            not_modelled: written.not_modelled,
-        }
+        Self { ask: written.ask, all, not_modelled: written.not_modelled }
     }
 }
 

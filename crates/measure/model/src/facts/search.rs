@@ -89,9 +89,7 @@ pub struct SearchResult {
 
 /// `BF-2`, `bf2` and `Bf 2` are the same.
 fn plain(text: &str) -> String {
-    (text.to_lowercase().chars())
-        .filter(|at| at.is_alphanumeric())
-        .collect()
+    (text.to_lowercase().chars()).filter(|at| at.is_alphanumeric()).collect()
 }
 
 /// Both ends of a rate in bytes a second.
@@ -108,9 +106,7 @@ fn bytes_per_s(figure: &Figure<'_>) -> Option<[f64; 2]> {
 fn says(figures: Vec<Figure<'_>>) -> Vec<FigureText> {
     (figures.into_iter())
         .map(|figure| FigureText {
-            ask: Questions::published()
-                .of(&figure)
-                .map(|question| question.asked()),
+            ask: Questions::published().of(&figure).map(|question| question.asked()),
             bytes_per_s: bytes_per_s(&figure),
             value: figure.value.to_string(),
             unit: figure.unit.to_owned(),
@@ -129,14 +125,8 @@ impl Facts {
         let whole = query.device.is_none() && query.purpose.is_none();
         let orderings = (self.orderings.iter())
             .filter(|one| {
-                let text = [
-                    &one.id,
-                    &one.statement,
-                    &one.lhs,
-                    &one.rhs,
-                    &one.conditions,
-                    &one.paper,
-                ];
+                let text =
+                    [&one.id, &one.statement, &one.lhs, &one.rhs, &one.conditions, &one.paper];
                 whole && of_paper(&one.paper, &one.id, query) && holds(&text, &query.words)
             })
             .cloned()
@@ -171,10 +161,7 @@ impl Facts {
     /// The fact with the notes that a reader needs.
     pub fn record(&self, fact: &Fact) -> Record {
         let corrected = |key: &str| fact.corrected.as_ref()?.get(key)?.as_str();
-        let as_printed = Fact {
-            corrected: None,
-            ..fact.clone()
-        };
+        let as_printed = Fact { corrected: None, ..fact.clone() };
         let conditions = match corrected("conditions") {
             Some(correct) if fact.conditions.is_empty() => correct.to_owned(),
             Some(correct) => format!("{correct}; printed: {}", fact.conditions),
@@ -202,10 +189,7 @@ impl Facts {
 
     fn citation(&self, fact: &Fact) -> String {
         let study = self.meta.citations.get(&fact.paper).unwrap_or(&fact.paper);
-        match (
-            fact.section.as_str(),
-            fact.section.starts_with(|at: char| at.is_ascii_digit()),
-        ) {
+        match (fact.section.as_str(), fact.section.starts_with(|at: char| at.is_ascii_digit())) {
             ("", _) => study.clone(),
             (section, true) => format!("section {section} of {study}"),
             (section, false) => format!("{section} of {study}"),
@@ -214,10 +198,7 @@ impl Facts {
 
     /// The collection's notes that apply to a fact.
     fn notes(&self, fact: &Fact) -> Vec<(String, String)> {
-        let text = plain(&format!(
-            "{} {} {}",
-            fact.workload, fact.metric, fact.conditions
-        ));
+        let text = plain(&format!("{} {} {}", fact.workload, fact.metric, fact.conditions));
         let applies = |subject: &str| match subject {
             "basis" => fact.basis(&self.meta).is_some(),
             "reconf" => text.contains("reconf") || text.contains("contextend"),
@@ -237,10 +218,7 @@ fn of_paper(paper: &str, id: &str, query: &Query) -> bool {
     query.paper.as_ref().is_none_or(|wanted| {
         let wanted = plain(wanted);
         plain(paper).contains(&wanted)
-            || id
-                .split('.')
-                .next()
-                .is_some_and(|first| plain(first) == wanted)
+            || id.split('.').next().is_some_and(|first| plain(first) == wanted)
     })
 }
 

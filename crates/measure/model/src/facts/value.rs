@@ -132,11 +132,7 @@ impl Fact {
             (.., Some(_)) => "values",
             _ if self.ask.is_some() => {
                 let problem = "there is nothing to compare the answer with";
-                return Err(Error::of_key(
-                    "ask",
-                    problem,
-                    "write value, range or values",
-                ));
+                return Err(Error::of_key("ask", problem, "write value, range or values"));
             }
             _ => return Ok(()),
         };
@@ -161,12 +157,8 @@ impl Fact {
         let correction = |key: &str| corrected.and_then(|table| table.get(key));
         let unit = (correction("unit").and_then(Value::as_str)).unwrap_or(&self.unit);
         let body = match corrected {
-            Some(_) => ["value", "range", "values"]
-                .into_iter()
-                .find_map(correction),
-            None => [&self.value, &self.range, &self.values]
-                .into_iter()
-                .find_map(Option::as_ref),
+            Some(_) => ["value", "range", "values"].into_iter().find_map(correction),
+            None => [&self.value, &self.range, &self.values].into_iter().find_map(Option::as_ref),
         };
         let mut figures = Vec::new();
         if let Some(body) = body {
@@ -190,12 +182,7 @@ impl Fact {
             }
             return;
         }
-        figures.push(Figure {
-            fact: self,
-            path: path.clone(),
-            value: read(value),
-            unit,
-        });
+        figures.push(Figure { fact: self, path: path.clone(), value: read(value), unit });
     }
 }
 
@@ -204,11 +191,8 @@ fn read(value: &Value) -> FigureValue {
         return FigureValue::Number(number);
     }
     if let Some(list) = value.as_sequence() {
-        let numbers: Vec<f64> = list
-            .iter()
-            .filter_map(Value::as_f64)
-            .filter(|number| number.is_finite())
-            .collect();
+        let numbers: Vec<f64> =
+            list.iter().filter_map(Value::as_f64).filter(|number| number.is_finite()).collect();
         return match numbers[..] {
             [low, high] if list.len() == 2 && low <= high => FigureValue::Range(low, high),
             _ if numbers.len() == list.len() => FigureValue::Series(numbers),

@@ -73,13 +73,7 @@ pub struct Setup {
 impl Setup {
     /// Creates a setup as the study ran it, with its numbers of cores and its DMA size.
     pub fn new(design: Design, gets: f64) -> Self {
-        Self {
-            design,
-            gets,
-            host_cores: None,
-            soc_cores: None,
-            dma_bytes: None,
-        }
+        Self { design, gets, host_cores: None, soc_cores: None, dma_bytes: None }
     }
 }
 
@@ -271,10 +265,7 @@ pub fn spare_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
 
 /// Requests a second at which one host core that only processes is busy.
 pub fn saturation_per_s(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation<Outcome> {
-    Ok(Outcome {
-        value: processing_rate(bed, gets)?,
-        bottleneck: Some(HOST.into()),
-    })
+    Ok(Outcome { value: processing_rate(bed, gets)?, bottleneck: Some(HOST.into()) })
 }
 
 /// Refuses designs whose clients connect to host and card at once on a card that cannot be set to that.
@@ -368,10 +359,7 @@ pub fn sides(bed: &Testbed<'_, '_>, setup: &Setup) -> Evaluation<Sides> {
                 _ => 1.0,
             });
             let limit = if of_one * cores < talk { HOST } else { ARM };
-            Sides {
-                processing_per_s: Some(of_one * cores),
-                ..one(0.0, talk, cores, limit)
-            }
+            Sides { processing_per_s: Some(of_one * cores), ..one(0.0, talk, cores, limit) }
         }
         Design::Dual => {
             separated_host(bed)?;
@@ -408,10 +396,7 @@ fn processing_rate(bed: &Testbed<'_, '_>, gets: f64) -> Evaluation {
 /// Requests a second of a design under full load.
 pub fn throughput_per_s(bed: &Testbed<'_, '_>, setup: &Setup) -> Evaluation<Outcome> {
     let sides = sides(bed, setup)?;
-    Ok(Outcome {
-        value: sides.total_per_s(),
-        bottleneck: Some(sides.bottleneck.into()),
-    })
+    Ok(Outcome { value: sides.total_per_s(), bottleneck: Some(sides.bottleneck.into()) })
 }
 
 /// Requests that the clients of the card-only store keep in flight.
@@ -511,10 +496,7 @@ pub fn latency_ns(bed: &Testbed<'_, '_>, setup: &Setup, longest: bool) -> Evalua
             mean_of_sides(bed, gets, &sides, longest)?
         }
     };
-    Ok(Outcome {
-        value,
-        bottleneck: Some(sides.bottleneck.into()),
-    })
+    Ok(Outcome { value, bottleneck: Some(sides.bottleneck.into()) })
 }
 
 /// Returns the rate of the card's side with DMAs of `to` bytes over that with DMAs of `from` bytes.

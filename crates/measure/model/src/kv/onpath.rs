@@ -54,10 +54,7 @@ pub fn submode_rate_per_s(bed: &Testbed<'_, '_>, submode: Submode) -> Evaluation
             }
         }
     };
-    Ok(Outcome {
-        value,
-        bottleneck: Some(submode.bottleneck().into()),
-    })
+    Ok(Outcome { value, bottleneck: Some(submode.bottleneck().into()) })
 }
 
 fn software_switch(bed: &Testbed<'_, '_>) -> Evaluation {
@@ -77,8 +74,5 @@ pub fn submode_latency_ns(bed: &Testbed<'_, '_>, submode: Submode) -> Evaluation
         Submode::Forwarder => bed.card("onpath.sm3.latency")?,
         Submode::HardwareSwitch => bed.card("onpath.sm45.latency")?,
     };
-    Ok(Outcome {
-        value,
-        bottleneck: Some(submode.bottleneck().into()),
-    })
+    Ok(Outcome { value, bottleneck: Some(submode.bottleneck().into()) })
 }

@@ -243,9 +243,5 @@ pub fn soc_against_older_host(bed: &Testbed<'_, '_>, gets: f64, latency: bool) -
         let by_mix = |mix: &str| bed.card(&format!("mica.soc.{what}.{mix}"));
         by_gets(by_mix, bed, gets, EvidenceLevel::Card)
     };
-    if latency {
-        Ok(1.0 - value("delay-cut")?)
-    } else {
-        value("gain")
-    }
+    if latency { Ok(1.0 - value("delay-cut")?) } else { value("gain") }
 }

@@ -21,16 +21,8 @@ pub const CARDS: &[(&str, &str)] = &[
 const HOST: &str = "host-dpukv";
 
 /// Profiles that the formulas read.
-const PROFILES: &[&str] = &[
-    "bf1",
-    "bf2",
-    "bf2-200g",
-    "bf2-vpi",
-    "bf3",
-    "bf3-8c",
-    "host-dpukv",
-    "host-idio",
-];
+const PROFILES: &[&str] =
+    &["bf1", "bf2", "bf2-200g", "bf2-vpi", "bf3", "bf3-8c", "host-dpukv", "host-idio"];
 
 /// The values of a card and its host, and how far a formula had to weakest for them.
 pub struct Testbed<'a, 'v> {
@@ -52,8 +44,7 @@ impl<'a, 'v> Testbed<'a, 'v> {
 
     /// A value of the card that was measured.
     pub fn card(&self, name: &str) -> Evaluation {
-        self.values
-            .get(&format!("{}/kv.{name}", self.measured_card()))
+        self.values.get(&format!("{}/kv.{name}", self.measured_card()))
     }
 
     /// A value of the host of study 003.
@@ -68,8 +59,7 @@ impl<'a, 'v> Testbed<'a, 'v> {
 
     /// The number of Arm cores of the card that was measured.
     pub fn cores(&self) -> Evaluation {
-        self.values
-            .get(&format!("{}/cpu.cores", self.measured_card()))
+        self.values.get(&format!("{}/cpu.cores", self.measured_card()))
     }
 
     /// The number of Arm cores of the card asked for.
@@ -122,13 +112,7 @@ where
     let profiles: Vec<&str> = PROFILES.iter().copied().chain(own).collect();
     let evidence = library.evidence(&profiles);
     let weakest = Cell::new(EvidenceLevel::Same);
-    let on_bed = |values: &Values<'_>| {
-        formula(&Testbed {
-            values,
-            card,
-            weakest: &weakest,
-        })
-    };
+    let on_bed = |values: &Values<'_>| formula(&Testbed { values, card, weakest: &weakest });
     // Once to learn how far it reaches; that decides how wide the interval is.
     evidence.predict(EvidenceLevel::Same, on_bed)?;
     evidence.predict(weakest.get(), on_bed)

@@ -27,24 +27,18 @@ impl LeftOut {
             paths.push(figure.path.clone());
         };
         left_out.iter().for_each(&mut add);
-        let repeats = |derived: &Figure<'_>| {
-            left_out.iter().any(|figure| {
-                figure.fact.paper == derived.fact.paper
-                    && figure.fact.id != derived.fact.id
-                    && figure.value.numbers().iter().any(|one| {
-                        derived
-                            .value
-                            .numbers()
-                            .iter()
-                            .any(|other| near(*one, *other))
-                    })
-            })
-        };
+        let repeats =
+            |derived: &Figure<'_>| {
+                left_out.iter().any(|figure| {
+                    figure.fact.paper == derived.fact.paper
+                        && figure.fact.id != derived.fact.id
+                        && figure.value.numbers().iter().any(|one| {
+                            derived.value.numbers().iter().any(|other| near(*one, *other))
+                        })
+                })
+            };
         let derived = (Facts::published().facts.iter()).filter(|fact| fact.kind == Kind::Derived);
-        derived
-            .flat_map(Fact::figures)
-            .filter(repeats)
-            .for_each(|one| add(&one));
+        derived.flat_map(Fact::figures).filter(repeats).for_each(|one| add(&one));
         Self { figures }
     }
 
@@ -70,12 +64,8 @@ impl LeftOut {
             let is_touched = |fact: &String| self.figures.contains_key(fact);
             return (!table.facts.iter().any(is_touched)).then(|| table.clone());
         }
-        let mut left = Table {
-            at: Vec::new(),
-            value: Vec::new(),
-            cites: Vec::new(),
-            ..table.clone()
-        };
+        let mut left =
+            Table { at: Vec::new(), value: Vec::new(), cites: Vec::new(), ..table.clone() };
         let points = table.at.iter().zip(&table.value).zip(&table.cites);
         for ((at, value), cited) in points.filter(|(_, cited)| !self.is_gone(cited)) {
             left.at.push(*at);
@@ -88,16 +78,9 @@ impl LeftOut {
     /// Each point is the figure of its size.
     fn sweep(&self, sweep: &Sweep) -> Option<Sweep> {
         let is_gone = |bytes: &u64| {
-            sweep
-                .facts
-                .iter()
-                .any(|fact| self.is_gone(&(fact.clone(), vec![bytes.to_string()])))
+            sweep.facts.iter().any(|fact| self.is_gone(&(fact.clone(), vec![bytes.to_string()])))
         };
-        let mut left = Sweep {
-            source_bytes: Vec::new(),
-            rate: Vec::new(),
-            ..sweep.clone()
-        };
+        let mut left = Sweep { source_bytes: Vec::new(), rate: Vec::new(), ..sweep.clone() };
         let points = sweep.source_bytes.iter().zip(&sweep.rate);
         for (bytes, rate) in points.filter(|(bytes, _)| !is_gone(bytes)) {
             left.source_bytes.push(*bytes);

@@ -31,19 +31,13 @@ impl Rate {
             "mul" if !is_float => EvidenceLevel::Application,
             _ => EvidenceLevel::Card,
         };
-        let own = [
-            (kind, operation, EvidenceLevel::Same),
-            (kind, twin, EvidenceLevel::Card),
-        ];
+        let own = [(kind, operation, EvidenceLevel::Same), (kind, twin, EvidenceLevel::Card)];
         let others =
             (widths.iter()).flat_map(|width| [(*width, operation, near), (*width, twin, near)]);
         (own.into_iter().chain(others)).find_map(|(kind, operation, closeness)| {
             let parameter = format!("{machine}/compute.{kind}.{operation}");
             evidence.get(&parameter)?;
-            Some(Self {
-                parameter,
-                closeness,
-            })
+            Some(Self { parameter, closeness })
         })
     }
 
@@ -73,9 +67,7 @@ pub(crate) fn string_rate(library: &Library, machine: &str, function: &str, byte
     if coverage(&evidence, &name, bytes) == Some(Coverage::Given) {
         return evidence.predict(EvidenceLevel::Same, |v| v.at(&name, bytes));
     }
-    let mut ends: Vec<f64> = (points(&evidence, &name).iter())
-        .map(|(at, _)| *at)
-        .collect();
+    let mut ends: Vec<f64> = (points(&evidence, &name).iter()).map(|(at, _)| *at).collect();
     ends.sort_by(|a, b| (a / bytes).ln().abs().total_cmp(&(b / bytes).ln().abs()));
     let [near, far, ..] = ends[..] else {
         return unknown(&format!("{function} of {machine} at two lengths"));

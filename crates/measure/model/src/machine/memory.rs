@@ -41,18 +41,14 @@ impl Rate {
             Coverage::Given => (bytes, EvidenceLevel::Same),
             Coverage::Between(apart) if apart <= NEAR => (bytes, EvidenceLevel::Card),
             _ if access.starts_with("sequential") => {
-                let caches = evidence.predict(EvidenceLevel::Card, |v| {
-                    v.get(&format!("{machine}/memory.l3"))
-                });
+                let caches = evidence
+                    .predict(EvidenceLevel::Card, |v| v.get(&format!("{machine}/memory.l3")));
                 let limit = caches.ok()?.interval.typ / 2.0;
                 let inside = points(evidence, &parameter);
                 let inside = inside.iter().map(|(at, _)| *at).filter(|at| *at <= limit);
                 let nearest =
                     inside.min_by(|a, b| (a / bytes).ln().abs().total_cmp(&(b / bytes).ln().abs()));
-                (
-                    nearest.filter(|_| bytes <= limit)?,
-                    EvidenceLevel::Application,
-                )
+                (nearest.filter(|_| bytes <= limit)?, EvidenceLevel::Application)
             }
             _ => return None,
         };
@@ -61,12 +57,7 @@ impl Rate {
             () if bytes <= OWN_CACHE_BYTES => closeness.max(EvidenceLevel::Card),
             () => return None,
         };
-        Some(Self {
-            parameter,
-            bytes,
-            cores,
-            closeness,
-        })
+        Some(Self { parameter, bytes, cores, closeness })
     }
 
     fn value(&self, values: &Values<'_>) -> Result<f64, MissingParameter> {
@@ -85,9 +76,7 @@ pub(crate) fn access_rate(
     let evidence = library.evidence(&[machine]);
     match Rate::of(&evidence, machine, access, bytes, cores) {
         Some(rate) => evidence.predict(rate.closeness, |v| rate.value(v)),
-        None => unknown(&format!(
-            "{access} of {machine} in {bytes} bytes with {cores} cores"
-        )),
+        None => unknown(&format!("{access} of {machine} in {bytes} bytes with {cores} cores")),
     }
 }
 
@@ -119,17 +108,10 @@ pub(crate) fn latency_ratio(library: &Library, (a, b): (&str, &str), bytes: f64)
     let evidence = library.evidence(&names);
     let found = Ratio::find(&evidence, &["memory.latency"], &RATIOS, (a, b), bytes);
     if let Some(ratio) = found {
-        let closeness = if ratio.is_direct() {
-            EvidenceLevel::Same
-        } else {
-            EvidenceLevel::Card
-        };
+        let closeness = if ratio.is_direct() { EvidenceLevel::Same } else { EvidenceLevel::Card };
         return evidence.predict(closeness, |v| ratio.value(v, bytes));
     }
-    let (_, other) = RATIOS
-        .iter()
-        .find(|(name, _)| *name == b)
-        .unwrap_or(&("", ""));
+    let (_, other) = RATIOS.iter().find(|(name, _)| *name == b).unwrap_or(&("", ""));
     let name = format!("{a}/memory.latency.over-{other}");
     match coverage(&evidence, &name, bytes) {
         Some(Coverage::Between(apart)) if apart <= NEAR => {
@@ -145,9 +127,8 @@ pub(crate) fn huge_pages(library: &Library, machine: &str) -> Answer {
     let names: Vec<&str> = RATIOS.iter().map(|(name, _)| *name).collect();
     let evidence = library.evidence(&names);
     let name = |machine: &str| format!("{machine}/memory.latency.huge-page-gain");
-    let known: Vec<String> = (names.iter().map(|one| name(one)))
-        .filter(|name| evidence.get(name).is_some())
-        .collect();
+    let known: Vec<String> =
+        (names.iter().map(|one| name(one))).filter(|name| evidence.get(name).is_some()).collect();
     if known.contains(&name(machine)) {
         return evidence.predict(EvidenceLevel::Same, |v| v.get(&name(machine)));
     }
@@ -190,9 +171,7 @@ pub(crate) fn stream(library: &Library, machine: &str, kernel: &str, cores: f64)
         }
     }
     let name = name(kernel);
-    let at: Vec<f64> = (points(&evidence, &name).iter())
-        .map(|(at, _)| *at)
-        .collect();
+    let at: Vec<f64> = (points(&evidence, &name).iter()).map(|(at, _)| *at).collect();
     if at.len() < 2 {
         return unknown(&format!("STREAM {kernel} of {machine} with {cores} cores"));
     }

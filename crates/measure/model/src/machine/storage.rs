@@ -31,16 +31,9 @@ impl Rate {
             return Some(rate);
         }
         let (order, direction) = access.split_once('-')?;
-        let other = if order == "random" {
-            "sequential"
-        } else {
-            "random"
-        };
-        let near = if direction == "read" {
-            EvidenceLevel::Card
-        } else {
-            EvidenceLevel::Application
-        };
+        let other = if order == "random" { "sequential" } else { "random" };
+        let near =
+            if direction == "read" { EvidenceLevel::Card } else { EvidenceLevel::Application };
         if bytes < LARGE_BYTES {
             return None;
         }
@@ -51,11 +44,7 @@ impl Rate {
         let large = points(evidence, &parameter).into_iter().map(|(at, _)| at);
         let nearest = (large.filter(|at| *at >= LARGE_BYTES))
             .min_by(|a, b| (a / bytes).ln().abs().total_cmp(&(b / bytes).ln().abs()))?;
-        Some(Self {
-            parameter,
-            bytes: nearest,
-            closeness: near,
-        })
+        Some(Self { parameter, bytes: nearest, closeness: near })
     }
 
     fn value(&self, values: &Values<'_>) -> Result<f64, MissingParameter> {
@@ -80,11 +69,9 @@ pub(crate) fn rate(library: &Library, machine: &str, access: &str, bytes: f64) -
 pub(crate) fn latency(library: &Library, machine: &str, access: &str, bytes: f64) -> Answer {
     let evidence = library.evidence(&[machine]);
     match Rate::of(&evidence, machine, access, bytes).filter(|_| bytes >= LARGE_BYTES) {
-        Some(rate) => evidence.predict(EvidenceLevel::Application, |v| {
-            Ok(bytes / rate.value(v)? * 1e9)
-        }),
-        None => unknown(&format!(
-            "the latency of one {access} of {bytes} bytes on {machine}"
-        )),
+        Some(rate) => {
+            evidence.predict(EvidenceLevel::Application, |v| Ok(bytes / rate.value(v)? * 1e9))
+        }
+        None => unknown(&format!("the latency of one {access} of {bytes} bytes on {machine}")),
     }
 }

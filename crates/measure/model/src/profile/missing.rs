@@ -39,11 +39,7 @@ pub(super) fn missing(profile: &Profile) -> Vec<Missing> {
 
 fn device(profile: &Profile, all: &mut Vec<Missing>) {
     let mut absent = |key: String, about: &str, measured_by| {
-        all.push(Missing {
-            key,
-            about: about.into(),
-            measured_by,
-        });
+        all.push(Missing { key, about: about.into(), measured_by });
     };
     let device = &profile.device;
     let jobs = Some(Step::Jobs);
@@ -52,11 +48,7 @@ fn device(profile: &Profile, all: &mut Vec<Missing>) {
         absent("device.engines".into(), about, jobs);
     }
     if device.queue_depth.is_none() {
-        absent(
-            "device.queue_depth".into(),
-            "jobs that its queue holds",
-            jobs,
-        );
+        absent("device.queue_depth".into(), "jobs that its queue holds", jobs);
     }
     if device.context_init.is_none() {
         let about = "initialising a context; counted as zero";

@@ -24,11 +24,7 @@ struct Checker<'a> {
 
 /// Returns all errors that the types do not prevent.
 pub(super) fn problems(profile: &Profile) -> Vec<Error> {
-    let mut checker = Checker {
-        profile,
-        cited: BTreeSet::new(),
-        problems: Vec::new(),
-    };
+    let mut checker = Checker { profile, cited: BTreeSet::new(), problems: Vec::new() };
     checker.head();
     if profile.values.len() + profile.tables.len() > MAX_PARAMETERS {
         let found = profile.values.len() + profile.tables.len();
@@ -92,11 +88,7 @@ impl<'a> Checker<'a> {
     fn all_cited(&mut self) {
         for fact in self.profile.facts.keys() {
             if !self.cited.contains(fact.as_str()) {
-                self.fail(
-                    "facts",
-                    format!("no value rests on {fact:?}"),
-                    "cite it or remove it",
-                );
+                self.fail("facts", format!("no value rests on {fact:?}"), "cite it or remove it");
             }
         }
     }

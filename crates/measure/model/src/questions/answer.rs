@@ -69,10 +69,7 @@ impl Question {
         let bottleneck = answer.bottleneck.clone();
         let parts = [answer, other.answer(library)?];
         let ratio = Prediction::combined(&parts, |typ| typ[0] / typ[1])?;
-        Ok(Prediction {
-            bottleneck,
-            ..ratio
-        })
+        Ok(Prediction { bottleneck, ..ratio })
     }
 
     /// Lists the commands that show the answer: one, or the several of which it is made.
@@ -106,10 +103,8 @@ impl Question {
                     format!(" --set {word}")
                 }
             });
-            let words: Vec<&str> = [role, of_several]
-                .into_iter()
-                .filter(|one| !one.is_empty())
-                .collect();
+            let words: Vec<&str> =
+                [role, of_several].into_iter().filter(|one| !one.is_empty()).collect();
             commands.push(Command {
                 what: words.join(": "),
                 figure: one.figure.clone().unwrap_or_default(),
@@ -133,10 +128,7 @@ impl Question {
 
 /// A question that contradicts itself.
 fn not_asked(error: overside_config::Error) -> NoPrediction {
-    NoPrediction {
-        why: error.problem,
-        remedy: error.remedy.into(),
-    }
+    NoPrediction { why: error.problem, remedy: error.remedy.into() }
 }
 
 impl Over {
@@ -162,9 +154,7 @@ impl Over {
             one.closeness = one.closeness.max(EvidenceLevel::Card);
         }
         let ends = |of: fn(f64, f64) -> f64, end: fn(&Interval) -> f64| {
-            (known.iter().map(|one| end(&one.interval)))
-                .reduce(of)
-                .unwrap_or(f64::NAN)
+            (known.iter().map(|one| end(&one.interval))).reduce(of).unwrap_or(f64::NAN)
         };
         match self {
             Self::Largest => {
@@ -182,10 +172,7 @@ impl Over {
                     high: ends(f64::max, |one| one.high),
                 };
                 let joint = Prediction::combined(&known, crate::lookup::mean)?;
-                Ok(Prediction {
-                    interval: whole,
-                    ..joint
-                })
+                Ok(Prediction { interval: whole, ..joint })
             }
         }
     }

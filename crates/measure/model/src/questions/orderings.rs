@@ -30,9 +30,7 @@ pub enum OrderingFinding {
 
 impl Relation {
     fn questions(&self) -> &[Question] {
-        (self.lists().into_iter())
-            .find(|list| !list.is_empty())
-            .map_or(&[], Vec::as_slice)
+        (self.lists().into_iter()).find(|list| !list.is_empty()).map_or(&[], Vec::as_slice)
     }
 
     /// Returns all questions of the relation, for each of its cases.
@@ -72,9 +70,8 @@ impl Relation {
         } else if !self.falling.is_empty() {
             pairs(&|a, b| a > b)
         } else {
-            let (least, most) = typical
-                .iter()
-                .fold((f64::INFINITY, 0.0_f64), |(least, most), one| {
+            let (least, most) =
+                typical.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), one| {
                     (least.min(*one), most.max(*one))
                 });
             most / least <= self.within
@@ -90,12 +87,7 @@ impl OrderingQuestion {
             return Err(Error::of_key("ask", problem, remedy));
         }
         for relation in &self.all {
-            if relation
-                .lists()
-                .iter()
-                .filter(|list| !list.is_empty())
-                .count()
-                != 1
+            if relation.lists().iter().filter(|list| !list.is_empty()).count() != 1
                 || relation.questions().len() < 2
             {
                 let problem = "not one list of two questions or more";
@@ -151,9 +143,7 @@ impl OrderingQuestion {
     /// Compares the answers from the profiles in `library` with the published order.
     pub fn answer(&self, library: &Library) -> OrderingFinding {
         if let Some(reason) = &self.not_modelled {
-            return OrderingFinding::NotModelled {
-                reason: reason.clone(),
-            };
+            return OrderingFinding::NotModelled { reason: reason.clone() };
         }
         let (mut sides, mut all_hold, mut scenario) = (Vec::new(), true, String::new());
         for relation in &self.all {
@@ -177,10 +167,6 @@ impl OrderingQuestion {
                 all_hold &= relation.holds(&typical);
             }
         }
-        OrderingFinding::Claimed {
-            scenario,
-            holds: all_hold,
-            sides,
-        }
+        OrderingFinding::Claimed { scenario, holds: all_hold, sides }
     }
 }

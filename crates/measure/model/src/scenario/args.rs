@@ -105,9 +105,7 @@ impl ScenarioArgs {
             return Self::parse(name, preset.text);
         }
         let presets = super::presets().iter().map(|preset| preset.name);
-        let kinds = super::scenarios()
-            .iter()
-            .map(|scenario| scenario.name.as_str());
+        let kinds = super::scenarios().iter().map(|scenario| scenario.name.as_str());
         let names: Vec<_> = presets.chain(kinds).collect();
         if names.contains(&name) {
             return Ok(Self::of(name));
@@ -127,28 +125,18 @@ impl ScenarioArgs {
         if file.scenario.is_empty() {
             return Err(document.error("scenario", "empty", "write the name of a scenario"));
         }
-        let mut asked = Self {
-            scenario: file.scenario,
-            about: file.about,
-            ..Self::of(from)
-        };
+        let mut asked = Self { scenario: file.scenario, about: file.about, ..Self::of(from) };
         let top = [("profile", file.profile), ("host", file.host)];
-        let top = top
-            .into_iter()
-            .filter_map(|(key, values)| Some((key.into(), key.into(), values?)));
+        let top =
+            top.into_iter().filter_map(|(key, values)| Some((key.into(), key.into(), values?)));
         let parameters = (file.parameters.into_iter())
             .map(|(key, values)| (format!("parameters.{key}"), key, values));
         for (path, key, values) in top.chain(parameters) {
             let texts = values.texts();
             document.count(&path, texts.len(), 1..=MAX_POINTS, "values")?;
-            let there = document.error(
-                &path,
-                "set twice, at the top and in [parameters]",
-                "keep one",
-            );
-            asked
-                .positions
-                .extend(there.position.map(|at| (key.clone(), at)));
+            let there =
+                document.error(&path, "set twice, at the top and in [parameters]", "keep one");
+            asked.positions.extend(there.position.map(|at| (key.clone(), at)));
             if asked.values.insert(key, texts).is_some() {
                 return Err(there);
             }
@@ -158,10 +146,7 @@ impl ScenarioArgs {
 
     /// An error that has a key, with where it is set.
     pub(super) fn locate(&self, error: Error) -> Error {
-        Error {
-            position: self.positions.get(&error.key).copied(),
-            ..error.within(&self.from)
-        }
+        Error { position: self.positions.get(&error.key).copied(), ..error.within(&self.from) }
     }
 
     /// Sets `key` to a value as the command line writes it; commas between several.
@@ -181,10 +166,7 @@ impl ScenarioArgs {
         library: &Library,
     ) -> Result<Vec<Point>, Error> {
         self.known(scenario)?;
-        let mut points = vec![Point {
-            scenario,
-            values: BTreeMap::new(),
-        }];
+        let mut points = vec![Point { scenario, values: BTreeMap::new() }];
         for key in &scenario.keys {
             let values = self.read(key, library)?;
             if values.is_empty() {
@@ -210,11 +192,7 @@ impl ScenarioArgs {
 
     fn known(&self, scenario: &Scenario) -> Result<(), Error> {
         let names: Vec<_> = scenario.keys.iter().map(|key| key.name.as_str()).collect();
-        match self
-            .values
-            .keys()
-            .find(|key| !names.contains(&key.as_str()))
-        {
+        match self.values.keys().find(|key| !names.contains(&key.as_str())) {
             None => Ok(()),
             Some(key) => {
                 let problem = format!("the scenario {} has no such key", scenario.name);
@@ -229,10 +207,9 @@ impl ScenarioArgs {
             .filter(|text| !text.is_empty())
             .collect();
         let texts = self.values.get(&key.name).unwrap_or(&default);
-        let read = texts.iter().map(|text| {
-            key.read(text, library)
-                .map_err(|refused| self.locate(refused))
-        });
+        let read = texts
+            .iter()
+            .map(|text| key.read(text, library).map_err(|refused| self.locate(refused)));
         read.collect()
     }
 }
@@ -253,8 +230,7 @@ impl Point {
     /// # Panics
     /// If the scenario has no such key, which is a mistake in the scenario.
     pub fn number(&self, key: &str) -> f64 {
-        self.number_if_set(key)
-            .unwrap_or_else(|| panic!("the scenario has no number {key}"))
+        self.number_if_set(key).unwrap_or_else(|| panic!("the scenario has no number {key}"))
     }
 
     /// A whole number, of a key that has a default.
@@ -277,8 +253,7 @@ impl Point {
     /// # Panics
     /// As [`Point::number`].
     pub fn word(&self, key: &str) -> &str {
-        self.word_if_set(key)
-            .unwrap_or_else(|| panic!("the scenario has no word {key}"))
+        self.word_if_set(key).unwrap_or_else(|| panic!("the scenario has no word {key}"))
     }
 
     /// Returns the variant of an enum for a key's word.

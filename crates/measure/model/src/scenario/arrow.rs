@@ -7,11 +7,7 @@ use crate::Library;
 use crate::arrow::{Figures, answer};
 
 fn chosen(point: &Point, key: &str, words: [&'static str; 2]) -> &'static str {
-    if point.word(key) == words[0] {
-        words[0]
-    } else {
-        words[1]
-    }
+    if point.word(key) == words[0] { words[0] } else { words[1] }
 }
 
 /// Answers one point.
@@ -59,9 +55,5 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         }
         more
     };
-    Ok(vec![Row {
-        more,
-        notes,
-        ..Row::default()
-    }])
+    Ok(vec![Row { more, notes, ..Row::default() }])
 }

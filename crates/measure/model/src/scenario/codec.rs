@@ -83,8 +83,7 @@ impl Job<'_> {
         name: &str,
         formula: impl Fn(&Values<'_>, &EvidenceTracker) -> Evaluation<O>,
     ) -> Metric {
-        self.point
-            .metric(name, rates::predict(&self.evidence, formula))
+        self.point.metric(name, rates::predict(&self.evidence, formula))
     }
 
     fn row(&self) -> Row {
@@ -98,10 +97,7 @@ impl Job<'_> {
             rates::rate(values, tracker, (doer, machine), self.what, self.amount)
         };
         let throughput = self.metric("throughput", |values, tracker| {
-            Ok(Outcome {
-                value: rate(values, tracker)?,
-                bottleneck: Some(self.limit().into()),
-            })
+            Ok(Outcome { value: rate(values, tracker)?, bottleneck: Some(self.limit().into()) })
         });
         let host = self.point.word("host");
         let mut more = vec![self.metric("smaller by", |values, tracker| {
@@ -111,9 +107,9 @@ impl Job<'_> {
             more.extend(self.engine());
         }
         let latency = match self.amount {
-            Amount::At(bytes) => Some(self.metric("time", |values, tracker| {
-                Ok(bytes / rate(values, tracker)? * 1e9)
-            })),
+            Amount::At(bytes) => Some(
+                self.metric("time", |values, tracker| Ok(bytes / rate(values, tracker)? * 1e9)),
+            ),
             _ => None,
         };
         Row {
@@ -143,9 +139,7 @@ impl Job<'_> {
         let card = self.machine;
         let share = format!("{card}/codec.context.init.share");
         let mut more = vec![
-            self.metric("context", |values, tracker| {
-                rates::context_ns(values, tracker, card)
-            }),
+            self.metric("context", |values, tracker| rates::context_ns(values, tracker, card)),
             self.metric("context over engine", |values, tracker| {
                 rates::context_over_engine(values, tracker, card)
             }),
@@ -194,11 +188,7 @@ impl Job<'_> {
         let won = |least: f64| SILESIA.iter().filter(|file| goes_in(file) >= least).count() as f64;
         let Interval { low, typ, high } = faster_from.interval;
         Prediction {
-            interval: Interval {
-                low: won(high),
-                typ: won(typ),
-                high: won(low),
-            },
+            interval: Interval { low: won(high), typ: won(typ), high: won(low) },
             ..faster_from.clone()
         }
     }
@@ -239,14 +229,8 @@ impl Job<'_> {
         };
         let (slow, fast) = (ask(core.interval.low)?, ask(core.interval.high)?);
         match BreakEven::between(&slow, &fast) {
-            BreakEven::Range {
-                low_bytes,
-                high_bytes,
-            } => {
-                let at = Interval {
-                    low: low_bytes as f64,
-                    ..Interval::exactly(high_bytes as f64)
-                };
+            BreakEven::Range { low_bytes, high_bytes } => {
+                let at = Interval { low: low_bytes as f64, ..Interval::exactly(high_bytes as f64) };
                 Ok(Prediction {
                     facts: [slow.facts, core.facts].concat(),
                     ..Prediction::given(at.scale(counted))
@@ -267,15 +251,11 @@ impl Job<'_> {
         let (codec, way) = self.what;
         let stem = format!("{}/codec.{}.{}", self.machine, codec.name(), way.name());
         let over = |name: &str, parameter: String| {
-            self.point
-                .metric(name, by_size(&self.evidence, &parameter, bytes))
+            self.point.metric(name, by_size(&self.evidence, &parameter, bytes))
         };
         let mut more = vec![
             over("over all threads of the host", format!("{stem}.speedup")),
-            over(
-                "over all threads of the card",
-                format!("{stem}.speedup.own"),
-            ),
+            over("over all threads of the card", format!("{stem}.speedup.own")),
         ];
         if let Some(sweep) = self.entry().and_then(|entry| entry.one_at_a_time.as_ref()) {
             let mut evidence = Evidence::new();
@@ -313,9 +293,7 @@ impl Job<'_> {
 /// Returns a ratio that was published by the size of the data. Costs that depend on an engine's
 /// start-up have no prediction: it is unpublished in units of time.
 pub(super) fn by_size(evidence: &Evidence, parameter: &str, bytes: f64) -> Answer {
-    let least = crate::lookup::points(evidence, parameter)
-        .first()
-        .map(|(at, _)| *at);
+    let least = crate::lookup::points(evidence, parameter).first().map(|(at, _)| *at);
     if least.is_some_and(|least| bytes * START_UP_COUNTS < least) {
         return Err(NoPrediction {
             why: "no published fact gives the time that an engine takes to start".into(),

@@ -61,16 +61,10 @@ impl Compare {
     /// Compares the rows that have a baseline; nothing if none has.
     pub(super) fn rows(&self, rows: &[Row]) -> Option<ComparedRows> {
         let compared: Vec<ComparedRow> = match &self.key {
-            Some(_) => rows
-                .iter()
-                .filter_map(|row| self.option(row, rows))
-                .collect(),
+            Some(_) => rows.iter().filter_map(|row| self.option(row, rows)).collect(),
             None => rows.iter().filter_map(|row| self.itself(row)).collect(),
         };
-        (!compared.is_empty()).then(|| ComparedRows {
-            by: self.clone(),
-            rows: compared,
-        })
+        (!compared.is_empty()).then(|| ComparedRows { by: self.clone(), rows: compared })
     }
 
     fn option(&self, row: &Row, rows: &[Row]) -> Option<ComparedRow> {
@@ -79,10 +73,7 @@ impl Compare {
         let is_baseline =
             |other: &&Row| self.choice(other) == (Some(self.baseline.as_str()), conditions.clone());
         let baseline = rows.iter().find(is_baseline)?;
-        let (mine, other) = (
-            self.metric(row, &self.figure)?,
-            self.metric(baseline, &self.figure)?,
-        );
+        let (mine, other) = (self.metric(row, &self.figure)?, self.metric(baseline, &self.figure)?);
         let comparison = match mine.kind.better {
             Better::Lower => Comparison::modelled(&other.answer, &mine.answer),
             Better::Higher | Better::Neither => Comparison::modelled(&mine.answer, &other.answer),
@@ -116,15 +107,8 @@ impl Compare {
 
     fn choice<'a>(&self, row: &'a Row) -> Choice<'a> {
         let is_key = |label: &&(String, String)| self.key.as_ref() == Some(&label.0);
-        let own = row
-            .labels
-            .iter()
-            .find(is_key)
-            .map(|(_, value)| value.as_str());
-        (
-            own,
-            row.labels.iter().filter(|label| !is_key(label)).collect(),
-        )
+        let own = row.labels.iter().find(is_key).map(|(_, value)| value.as_str());
+        (own, row.labels.iter().filter(|label| !is_key(label)).collect())
     }
 
     fn metric<'a>(&self, row: &'a Row, name: &str) -> Option<&'a Metric> {
@@ -156,9 +140,5 @@ fn saved(row: &Row, baseline: &Row) -> Option<Interval> {
     };
     let (mine, other) = (cores(row)?, cores(baseline)?);
     let part = (other.low > 0.0).then(|| mine.over(other))?;
-    Some(Interval {
-        low: 1.0 - part.high,
-        typ: 1.0 - part.typ,
-        high: 1.0 - part.low,
-    })
+    Some(Interval { low: 1.0 - part.high, typ: 1.0 - part.typ, high: 1.0 - part.low })
 }

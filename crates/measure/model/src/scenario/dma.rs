@@ -48,9 +48,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         true => EvidenceLevel::Same,
         false => EvidenceLevel::Card,
     };
-    let latency = fallback.predict(near, |values| {
-        dma::latency_ns(values, card, &transfer, measured)
-    });
+    let latency =
+        fallback.predict(near, |values| dma::latency_ns(values, card, &transfer, measured));
     // A core that polls is busy all the time: there is no doubt about that.
     let polls = transfer.completion == Completion::Poll;
     let busy = |name: &str, cores: f64| {
@@ -64,10 +63,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     };
     let mut row = Row {
         latency: Some(point.metric("latency", latency)),
-        more: vec![
-            point.metric("over a short DMA", relative),
-            busy("of a core", 1.0),
-        ],
+        more: vec![point.metric("over a short DMA", relative), busy("of a core", 1.0)],
         notes: vec![
             "\"over a short DMA\" is the latency over that of a polled DMA of 64 B on the same card"
                 .to_owned(),
@@ -79,31 +75,23 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     if let Some(other) = point.word_if_set("other") {
         let both = FallbackEvidence::of(library, &[card, other]);
         let near = dma::over_card_closeness(&both, card, &transfer);
-        let over = both.predict(near, |values| {
-            dma::over_card(values, card, other, &transfer)
-        });
+        let over = both.predict(near, |values| dma::over_card(values, card, other, &transfer));
         row.more.push(point.metric("over the other card", over));
     }
     if transfer.primitive == Primitive::Dma {
-        let peak = fallback.predict(EvidenceLevel::Same, |values| {
-            dma::peak(values, card, transfer.initiator)
-        });
+        let peak = fallback
+            .predict(EvidenceLevel::Same, |values| dma::peak(values, card, transfer.initiator));
         row.more.push(point.metric("peak", peak));
         if transfer.completion == Completion::Event {
             let gap =
                 fallback.own(|values| values.get(&dma::of(card, "dma.event.throughput.initiator")));
-            row.more
-                .push(point.metric("DMAs by the host over those by the card", gap));
+            row.more.push(point.metric("DMAs by the host over those by the card", gap));
         }
         let is_short = transfer.bytes <= SHORT_BYTES && cores == 1.0 && depth.is_none();
-        let near = if is_short || measured.rate {
-            EvidenceLevel::Same
-        } else {
-            EvidenceLevel::Card
-        };
-        let per_s = fallback.predict(near, |values| {
-            dma::per_s(values, card, &transfer, (cores, depth), measured)
-        });
+        let near =
+            if is_short || measured.rate { EvidenceLevel::Same } else { EvidenceLevel::Card };
+        let per_s = fallback
+            .predict(near, |values| dma::per_s(values, card, &transfer, (cores, depth), measured));
         let near = match measured.rate {
             true => EvidenceLevel::Same,
             false => EvidenceLevel::Card,
@@ -113,16 +101,14 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             outcome.value *= transfer.bytes;
             Ok(outcome)
         });
-        let link = (fallback.predict(EvidenceLevel::Same, |values| {
-            values.get(&dma::of(card, "pcie.rate"))
-        }))
+        let link = (fallback
+            .predict(EvidenceLevel::Same, |values| values.get(&dma::of(card, "pcie.rate"))))
         .map_or(f64::INFINITY, |link| link.interval.typ);
         // Nothing moves faster than the link, whatever the doubt.
         row.throughput = Some(point.metric("DMAs", per_s).at_most(link / transfer.bytes));
         row.more.push(point.metric("moved", rate).at_most(link));
     } else {
-        row.notes
-            .push("no rate of RDMA between a host and its own card was published".into());
+        row.notes.push("no rate of RDMA between a host and its own card was published".into());
         if transfer.access == Access::Write && transfer.bytes >= LONG_BYTES {
             let words = "long writes: RDMA is taken to be as fast as DMA. Published in words only: \
                          slower on a BlueField-2 (8 MB), faster on a BlueField-3 (2 MB)";

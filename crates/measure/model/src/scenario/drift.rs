@@ -56,10 +56,7 @@ fn absent(point: &Point, profile: Option<&Profile>, operation: Operation) -> Row
         why: format!("{name} cannot {operation}{reason}"),
         remedy: "choose another card: `overside list profiles`".into(),
     };
-    Row {
-        throughput: Some(point.metric("throughput", Err(none))),
-        ..Row::default()
-    }
+    Row { throughput: Some(point.metric("throughput", Err(none))), ..Row::default() }
 }
 
 /// Known parameters of the device and the core, and the bytes of one chunk.
@@ -87,14 +84,10 @@ const CORE_RATE: f64 = 60e6;
 /// Returns the parameters that may give one core's rate of an operation, the fastest library first.
 fn core_parameters(operation: &str) -> [&'static str; 2] {
     match operation {
-        "compress-deflate" => [
-            "codec.libdeflate.compress.rate",
-            "codec.deflate.compress.rate",
-        ],
-        "decompress-deflate" => [
-            "codec.libdeflate.decompress.rate",
-            "codec.deflate.decompress.rate",
-        ],
+        "compress-deflate" => ["codec.libdeflate.compress.rate", "codec.deflate.compress.rate"],
+        "decompress-deflate" => {
+            ["codec.libdeflate.decompress.rate", "codec.deflate.decompress.rate"]
+        }
         _ => ["codec.lz4.decompress.rate", "codec.lz4.decompress.corpus"],
     }
 }
@@ -103,9 +96,7 @@ impl DriftSetup {
     fn cores(point: &Point, library: &Library) -> Self {
         let chunk_bytes = point.number("chunk");
         let mut evidence = Evidence::new();
-        let host = point
-            .word_if_set("host")
-            .and_then(|name| library.profile(name));
+        let host = point.word_if_set("host").and_then(|name| library.profile(name));
         if point.number_if_set("cpu_rate").is_none()
             && let Some(host) = host
         {
@@ -199,11 +190,7 @@ impl DriftSetup {
             return Ok(world);
         }
         let optional = |name: &str| {
-            if values.has(name) {
-                values.get(name)
-            } else {
-                Ok(0.0)
-            }
+            if values.has(name) { values.get(name) } else { Ok(0.0) }
         };
         let moved = |name: &str, bytes: f64| {
             let rate = optional(name)?;
@@ -221,9 +208,7 @@ impl DriftSetup {
         let share = point.number_if_set("share").unwrap_or(equal_finish);
         world.assignment = match placement {
             "device" => Assignment::Fixed { device: chunks },
-            "split" => Assignment::Fixed {
-                device: (share * chunks as f64).round() as u64,
-            },
+            "split" => Assignment::Fixed { device: (share * chunks as f64).round() as u64 },
             _ => Assignment::Shared,
         };
         Ok(world)
@@ -239,10 +224,7 @@ impl DriftSetup {
             let ran = world.run().map_err(|error| {
                 MissingParameter::nothing(error.to_string(), "ask for less work")
             })?;
-            Ok(Outcome {
-                value: figure(&world, &ran),
-                bottleneck: Some(ran.bottleneck.into()),
-            })
+            Ok(Outcome { value: figure(&world, &ran), bottleneck: Some(ran.bottleneck.into()) })
         });
         answer.map(|mut prediction| {
             if prediction.influences.is_empty() {
@@ -258,9 +240,7 @@ impl DriftSetup {
         let throughput = self.predict(point, |_, ran| bytes / ran.time_ns * 1e9);
         let busy = self.predict(point, |_, ran| ran.busy_cores);
         let reached = self.predict(point, |world, ran| shortest_ns(world) / ran.time_ns);
-        let share = self.predict(point, |_, ran| {
-            ran.device_chunks as f64 / chunks(point) as f64
-        });
+        let share = self.predict(point, |_, ran| ran.device_chunks as f64 / chunks(point) as f64);
         // What is predicted to be none is no figure that a formula can have.
         let or_none = |name: &str, answer: Answer| match answer {
             Err(_) if throughput.is_ok() => point.given(name, 0.0),
@@ -312,9 +292,5 @@ fn shortest_ns(world: &StreamModel) -> f64 {
     let after = cores + 1.0 / device_ns(world, world.slowdown);
     let chunks = world.chunks as f64;
     let done = before * world.slow_from_ns;
-    if done >= chunks {
-        chunks / before
-    } else {
-        world.slow_from_ns + (chunks - done) / after
-    }
+    if done >= chunks { chunks / before } else { world.slow_from_ns + (chunks - done) / after }
 }

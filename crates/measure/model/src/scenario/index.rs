@@ -13,9 +13,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let evidence = evidence(library, &[card, host]);
     let near = EvidenceLevel::Application;
     let alone = format!("{host}/index.lookup");
-    let both = evidence.predict(near, |v| {
-        Ok((1.0 + index_gain(v, card, cores, host)?) * v.get(&alone)?)
-    });
+    let both =
+        evidence.predict(near, |v| Ok((1.0 + index_gain(v, card, cores, host)?) * v.get(&alone)?));
     let gain = evidence.predict(near, |v| index_gain(v, card, cores, host));
     // Cores are counted, not measured: there is no doubt about them.
     let host_cores = library.profile(host).and_then(Profile::cores);

@@ -111,10 +111,7 @@ impl Traffic<'_> {
     fn shares(&self, values: &Values<'_>, intensity: f64) -> Evaluation<(f64, f64)> {
         let peak = dma::peak(values, self.card, Initiator::Host)?;
         let link = values.get(&dma::of(self.card, "pcie.rate"))?;
-        let demand = |bytes_per_s| Demand {
-            bytes_per_s,
-            weight: 1.0,
-        };
+        let demand = |bytes_per_s| Demand { bytes_per_s, weight: 1.0 };
         let demands = [demand(self.arriving_per_s()), demand(peak * intensity)];
         let shares = contention::shares(link, &demands);
         Ok((shares[0], shares[1]))
@@ -152,12 +149,11 @@ impl Traffic<'_> {
     /// The path at typical values of its parameters.
     fn path(&self) -> Result<SharedPath, NoPrediction> {
         let typical = OnceCell::new();
-        self.fallback
-            .predict(EvidenceLevel::Application, |values| {
-                // The first evaluation is the typical one.
-                let path = SharedPath::of_card(values, self.card)?;
-                Ok(typical.get_or_init(|| path).share)
-            })?;
+        self.fallback.predict(EvidenceLevel::Application, |values| {
+            // The first evaluation is the typical one.
+            let path = SharedPath::of_card(values, self.card)?;
+            Ok(typical.get_or_init(|| path).share)
+        })?;
         typical.into_inner().ok_or_else(NoPrediction::not_evaluated)
     }
 
@@ -188,19 +184,11 @@ impl Traffic<'_> {
             seed: point.count("seed"),
         };
         let windows = world.run().map_err(|error| {
-            Error::of_key(
-                "phase",
-                error.to_string(),
-                "a shorter phase or longer frames",
-            )
+            Error::of_key("phase", error.to_string(), "a shorter phase or longer frames")
         })?;
-        let beside = self
-            .intensity
-            .map(|at| (self.kept(&self.lost(at)), self.waiting(at)));
+        let beside = self.intensity.map(|at| (self.kept(&self.lost(at)), self.waiting(at)));
         let rows = windows.iter().enumerate();
-        Ok(rows
-            .map(|(at, window)| self.window(&world, at, window, beside.as_ref()))
-            .collect())
+        Ok(rows.map(|(at, window)| self.window(&world, at, window, beside.as_ref())).collect())
     }
 
     /// Predicts the time of a frame on the shared path, over its whole time with nothing beside it.
@@ -235,10 +223,7 @@ impl Traffic<'_> {
                 let time = point.metric(path, like(waiting, path_ns));
                 (rate.at_most(self.arriving_per_s()), time)
             }
-            None => (
-                point.given(traffic, bytes_per_s),
-                point.given(path, path_ns),
-            ),
+            None => (point.given(traffic, bytes_per_s), point.given(path, path_ns)),
         };
         let ms = |index: usize| (index as f64 * world.window_ns() / 100.0).round() / 1e4;
         Row {

@@ -60,10 +60,7 @@ impl Key {
                 if !(low..=high).contains(&&count) {
                     return Err(refused(format!("{count} is out of range")));
                 }
-                Ok(Value {
-                    text: count.to_string(),
-                    number: Some(count as f64),
-                })
+                Ok(Value { text: count.to_string(), number: Some(count as f64) })
             }
             Kind::Amount(unit, low, high) => amount(text, *unit, *low, *high).map_err(refused),
             Kind::Words(words) => self.word(text, words),
@@ -75,10 +72,7 @@ impl Key {
         // Papers write some of them in capitals: SM1, CH-SH.
         let mut all = words.iter().map(AsRef::as_ref);
         if let Some(word) = all.find(|word: &&str| word.eq_ignore_ascii_case(text)) {
-            return Ok(Value {
-                text: word.into(),
-                number: None,
-            });
+            return Ok(Value { text: word.into(), number: None });
         }
         let problem = format!("{} is not known", quoted(text));
         Err(Error::of_key(&self.name, problem, "").meant(text, words))
@@ -101,21 +95,14 @@ impl Key {
 }
 
 fn names(library: &Library) -> Vec<&str> {
-    (library.profiles().iter())
-        .map(|profile| profile.name.as_str())
-        .collect()
+    (library.profiles().iter()).map(|profile| profile.name.as_str()).collect()
 }
 
 /// Parses an amount; the error is a message.
 fn amount(text: &str, unit: Unit, low: f64, high: f64) -> Result<Value, String> {
     let dimension = unit.dimension();
-    let (number, given) = parse_amount(text, dimension, Some(unit)).ok_or_else(|| {
-        format!(
-            "{} is not a number{}",
-            quoted(text),
-            Unit::listed(dimension)
-        )
-    })?;
+    let (number, given) = parse_amount(text, dimension, Some(unit))
+        .ok_or_else(|| format!("{} is not a number{}", quoted(text), Unit::listed(dimension)))?;
     let base = number * given.in_base();
     // A bound is met by itself, whichever unit it is written in.
     let slack = 1.0 + 1e-9;
@@ -123,29 +110,18 @@ fn amount(text: &str, unit: Unit, low: f64, high: f64) -> Result<Value, String> 
     if !(base >= low / slack && base <= high * slack) {
         return Err(format!("{} is out of range", written(number, given)));
     }
-    Ok(Value {
-        text: written(number, given),
-        number: Some(base),
-    })
+    Ok(Value { text: written(number, given), number: Some(base) })
 }
 
 /// A number with its unit; bytes in the largest unit that leaves a whole number.
 pub(super) fn written(number: f64, unit: Unit) -> String {
     let (mut number, mut unit) = (number, unit);
-    let larger = [
-        (Unit::B, Unit::KiB),
-        (Unit::KiB, Unit::MiB),
-        (Unit::MiB, Unit::GiB),
-    ];
+    let larger = [(Unit::B, Unit::KiB), (Unit::KiB, Unit::MiB), (Unit::MiB, Unit::GiB)];
     for (from, to) in larger {
         if unit == from && number >= 1024.0 && number % 1024.0 == 0.0 {
             (number, unit) = (number / 1024.0, to);
         }
     }
     let symbol = unit.symbol();
-    if symbol.is_empty() {
-        number.to_string()
-    } else {
-        format!("{number} {symbol}")
-    }
+    if symbol.is_empty() { number.to_string() } else { format!("{number} {symbol}") }
 }

@@ -46,10 +46,7 @@ impl<'a> KvPoint<'a> {
                 soc_cores: point.number_if_set("arm_cores"),
                 dma_bytes: (batch != BATCH).then_some(batch * SLOT_BYTES),
             },
-            keys: Keys {
-                count: point.count("keys"),
-                skew: point.number("skew"),
-            },
+            keys: Keys { count: point.count("keys"), skew: point.number("skew") },
             load_per_s: point.number_if_set("load"),
             in_flight: point.number_if_set("in_flight"),
             queue: point.count("queue") as usize,
@@ -109,10 +106,7 @@ impl<'a> KvPoint<'a> {
             bed.weaken_evidence(EvidenceLevel::Application);
             sides.bottleneck = "the core with the most wanted keys";
         }
-        Ok(Outcome {
-            value: sides.total_per_s(),
-            bottleneck: Some(sides.bottleneck.into()),
-        })
+        Ok(Outcome { value: sides.total_per_s(), bottleneck: Some(sides.bottleneck.into()) })
     }
 
     /// Mean latency under full load, or the time in the server under a load.
@@ -158,9 +152,7 @@ impl<'a> KvPoint<'a> {
             Some(latency_ns * throughput.as_ref().ok()?.interval.typ / 1e9)
         };
         let in_flight = self.in_flight.or_else(published).unwrap_or(1024.0);
-        Clients::Closed {
-            in_flight: (in_flight.round() as u64).max(1),
-        }
+        Clients::Closed { in_flight: (in_flight.round() as u64).max(1) }
     }
 }
 
@@ -230,11 +222,7 @@ fn closed_form(
     evenness: f64,
 ) -> Row {
     let point = asked.point;
-    let name = if asked.load_per_s.is_some() {
-        "time in the server"
-    } else {
-        "latency"
-    };
+    let name = if asked.load_per_s.is_some() { "time in the server" } else { "latency" };
     let mut row = Row {
         throughput: Some(point.metric("throughput", asked.throughput(library, evenness))),
         latency: Some(point.metric(name, asked.latency(library, evenness))),
@@ -298,10 +286,7 @@ fn details(asked: &KvPoint<'_>, library: &Library) -> Vec<super::Metric> {
         }
         Design::DpuOnly => {}
         _ => {
-            more.push(metric(
-                "card side",
-                answer(&|bed| Ok(kv::sides(bed, setup)?.soc_per_s)),
-            ));
+            more.push(metric("card side", answer(&|bed| Ok(kv::sides(bed, setup)?.soc_per_s))));
             for (name, message) in [
                 ("slot over packet, GET request", Message::GetRequest),
                 ("slot over packet, GET response", Message::GetResponse),
@@ -314,10 +299,7 @@ fn details(asked: &KvPoint<'_>, library: &Library) -> Vec<super::Metric> {
         }
     }
     if matches!(setup.design, Design::Dual | Design::Sharded) {
-        more.push(metric(
-            "host side",
-            answer(&|bed| Ok(kv::sides(bed, setup)?.host_per_s)),
-        ));
+        more.push(metric("host side", answer(&|bed| Ok(kv::sides(bed, setup)?.host_per_s))));
         let spare = answer(&|bed| kv::spare_per_s(bed, setup.gets));
         more.push(metric("host side at most", spare));
     }
@@ -340,10 +322,7 @@ fn store_note(asked: &KvPoint<'_>, library: &Library) -> String {
     let other = redis.map_or_else(
         |_| String::new(),
         |per_s| {
-            format!(
-                "; Redis served {:.2} million requests a second on the same host",
-                per_s / 1e6
-            )
+            format!("; Redis served {:.2} million requests a second on the same host", per_s / 1e6)
         },
     );
     format!("The figures are of the store MICA with keys and values of 8 bytes{other}.")
@@ -393,8 +372,7 @@ fn simulate(row: &mut Row, asked: &KvPoint<'_>, sides: &Sides, requests: u64) ->
     throughput.answer = Ok(simulated(closed, result.per_s));
     latency.answer = Ok(simulated(&doubt, mean_ns));
     row.method = Method::Simulated;
-    row.more
-        .push(point.metric("99th percentile", Ok(simulated(&doubt, high_ns))));
+    row.more.push(point.metric("99th percentile", Ok(simulated(&doubt, high_ns))));
     let dropped = result.dropped as f64 / requests as f64;
     row.more.push(point.given("dropped", dropped));
     Ok(())

@@ -77,10 +77,7 @@ struct Cores {
 }
 
 impl Cores {
-    const NONE: Self = Self {
-        cores: 0.0,
-        ns: 0.0,
-    };
+    const NONE: Self = Self { cores: 0.0, ns: 0.0 };
 
     fn per_s(self) -> f64 {
         match self.ns > 0.0 {
@@ -170,10 +167,7 @@ impl StagesPoint {
             dpu_cores: point.number("dpu_cores"),
             dpu_speed: point.number("dpu_speed"),
             in_flight: point.number("in_flight"),
-            keys: Keys {
-                count: point.count("keys"),
-                skew: point.number("skew"),
-            },
+            keys: Keys { count: point.count("keys"), skew: point.number("skew") },
             evidence,
         })
     }
@@ -185,10 +179,7 @@ impl StagesPoint {
         let asking_ns = self.communication_ns + link_communication;
         let answering_ns = self.processing_ns + link_processing;
         let host = |cores: f64, ns: f64| Cores { cores, ns };
-        let dpu = |cores: f64, ns: f64| Cores {
-            cores,
-            ns: ns / speed,
-        };
+        let dpu = |cores: f64, ns: f64| Cores { cores, ns: ns / speed };
         let (all_host, all_dpu) = (self.host_cores, self.dpu_cores);
         match self.design {
             StagesDesign::CpuOnly => Work::of(host(all_host, complete_ns), Cores::NONE),
@@ -214,10 +205,7 @@ impl StagesPoint {
             StagesDesign::Shrd => {
                 let others = 1.0 - 1.0 / (all_host + all_dpu);
                 let ns = complete_ns + others * (link_communication + link_processing);
-                Work {
-                    is_even: true,
-                    ..Work::of(host(all_host, ns), dpu(all_dpu, ns))
-                }
+                Work { is_even: true, ..Work::of(host(all_host, ns), dpu(all_dpu, ns)) }
             }
         }
     }
@@ -254,10 +242,7 @@ impl StagesPoint {
         // The simulation has two kinds of cores that talk to clients, and lets those of the second hand over.
         let (talking, sides) = match processing_per_s {
             None => (rates, [work.host.cores, work.dpu.cores]),
-            Some(_) => (
-                [0.0, asked_per_s],
-                [processing.cores, work.host.cores + work.dpu.cores],
-            ),
+            Some(_) => ([0.0, asked_per_s], [processing.cores, work.host.cores + work.dpu.cores]),
         };
         Capacity {
             sides: Sides {
@@ -271,13 +256,8 @@ impl StagesPoint {
                     false => "DPU cores",
                 },
             },
-            clients_per_s: (self.client_cores).map_or(f64::INFINITY, |cores| {
-                Cores {
-                    cores,
-                    ns: client_ns,
-                }
-                .per_s()
-            }),
+            clients_per_s: (self.client_cores)
+                .map_or(f64::INFINITY, |cores| Cores { cores, ns: client_ns }.per_s()),
             host_ns,
             dpu_ns,
             host_cores: work.host.cores + work.host_processing.cores,
@@ -286,11 +266,10 @@ impl StagesPoint {
     }
 
     fn predict(&self, formula: impl Fn(Capacity) -> Outcome) -> Answer {
-        self.evidence
-            .predict(EvidenceLevel::Same, |values: &Values<'_>| {
-                let pace = values.get(PACE)?;
-                Evaluation::<_>::Ok(formula(self.capacity(pace)))
-            })
+        self.evidence.predict(EvidenceLevel::Same, |values: &Values<'_>| {
+            let pace = values.get(PACE)?;
+            Evaluation::<_>::Ok(formula(self.capacity(pace)))
+        })
     }
 
     fn throughput(&self, evenness: f64) -> Answer {
@@ -306,14 +285,13 @@ impl StagesPoint {
     }
 
     fn time(&self, of: impl Fn(&Capacity) -> f64) -> Answer {
-        self.evidence
-            .predict(EvidenceLevel::Same, |values: &Values<'_>| {
-                let time = of(&self.capacity(values.get(PACE)?));
-                match time > 0.0 {
-                    true => Ok(time),
-                    false => Err(MissingParameter::nothing("it does nothing", "nothing")),
-                }
-            })
+        self.evidence.predict(EvidenceLevel::Same, |values: &Values<'_>| {
+            let time = of(&self.capacity(values.get(PACE)?));
+            match time > 0.0 {
+                true => Ok(time),
+                false => Err(MissingParameter::nothing("it does nothing", "nothing")),
+            }
+        })
     }
 }
 
@@ -340,11 +318,7 @@ pub(super) fn rows(point: &Point, _: &crate::Library) -> Result<Vec<Row>, Error>
     let typical = asked.capacity(1.0);
     if typical.sides.total_per_s() <= 0.0 {
         let problem = "all times are zero";
-        return Err(Error::of_key(
-            "process",
-            problem,
-            "times that were measured",
-        ));
+        return Err(Error::of_key("process", problem, "times that were measured"));
     }
     let evenness = kv::evenness(&typical.sides, &asked.keys);
     let throughput = asked.throughput(evenness);
@@ -387,9 +361,7 @@ fn simulate(
     requests: u64,
     point: &Point,
 ) -> Result<(), Error> {
-    let clients = Clients::Closed {
-        in_flight: asked.in_flight as u64,
-    };
+    let clients = Clients::Closed { in_flight: asked.in_flight as u64 };
     let seed = point.count("seed");
     let result = kv::simulate(&typical.sides, clients, &asked.keys, requests, seed);
     let result = result.map_err(|error| {
@@ -409,8 +381,7 @@ fn simulate(
     throughput.answer = Ok(simulated(&closed, result.per_s));
     latency.answer = Ok(simulated(&doubt, result.latencies.mean_ns()));
     let high_ns = result.latencies.quantile_ns(0.99) as f64;
-    row.more
-        .push(point.metric("99th percentile", Ok(simulated(&doubt, high_ns))));
+    row.more.push(point.metric("99th percentile", Ok(simulated(&doubt, high_ns))));
     row.method = Method::Simulated;
     Ok(())
 }

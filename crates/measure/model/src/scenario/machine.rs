@@ -53,19 +53,13 @@ impl Machine<'_> {
     fn arithmetic(&self) -> Row {
         let (kind, operation) = (self.point.word("type"), self.point.word("operation"));
         let rate = compute::rate(self.library, self.machine, kind, operation);
-        Row {
-            throughput: Some(self.metric("operations", rate)),
-            ..Row::default()
-        }
+        Row { throughput: Some(self.metric("operations", rate)), ..Row::default() }
     }
 
     fn strings(&self) -> Row {
         let function = self.point.word("function");
         let rate = compute::string_rate(self.library, self.machine, function, self.bytes);
-        Row {
-            throughput: Some(self.metric("calls", rate)),
-            ..Row::default()
-        }
+        Row { throughput: Some(self.metric("calls", rate)), ..Row::default() }
     }
 
     fn hashes(&self) -> Result<Row, Error> {
@@ -88,10 +82,9 @@ impl Machine<'_> {
 
     fn programs(&self) -> Row {
         match self.point.word("function") {
-            "7zip" => Row {
-                throughput: Some(self.given("operations", "compute.7zip")),
-                ..Row::default()
-            },
+            "7zip" => {
+                Row { throughput: Some(self.given("operations", "compute.7zip")), ..Row::default() }
+            }
             "aes-256-cbc" => Row {
                 throughput: Some(self.given("moved", "cipher.aes-256-cbc")),
                 ..Row::default()
@@ -109,20 +102,14 @@ impl Machine<'_> {
     fn accesses(&self) -> Row {
         let access = self.point.word("access");
         let rate = memory::access_rate(self.library, self.machine, access, self.bytes, self.cores);
-        Row {
-            throughput: Some(self.metric("accesses", rate)),
-            ..Row::default()
-        }
+        Row { throughput: Some(self.metric("accesses", rate)), ..Row::default() }
     }
 
     fn latency(&self) -> Row {
         let huge = self.point.word("pages") == "huge";
         let own = memory::latency(self.library, self.machine, huge, self.bytes);
         let mut more = vec![
-            self.metric(
-                "huge pages save",
-                memory::huge_pages(self.library, self.machine),
-            ),
+            self.metric("huge pages save", memory::huge_pages(self.library, self.machine)),
             self.metric(
                 "more TLB misses than a BF-2",
                 memory::tlb_misses(self.library, self.machine, self.bytes),
@@ -132,20 +119,13 @@ impl Machine<'_> {
             let ratio = memory::latency_ratio(self.library, (self.machine, other), self.bytes);
             more.push(self.metric("over the other", ratio));
         }
-        Row {
-            latency: Some(self.metric("latency", own)),
-            more,
-            ..Row::default()
-        }
+        Row { latency: Some(self.metric("latency", own)), more, ..Row::default() }
     }
 
     fn streams(&self) -> Row {
         let kernel = self.point.word("kernel");
         let rate = memory::stream(self.library, self.machine, kernel, self.cores);
-        Row {
-            throughput: Some(self.metric("moved", rate)),
-            ..Row::default()
-        }
+        Row { throughput: Some(self.metric("moved", rate)), ..Row::default() }
     }
 
     fn copies(&self) -> Row {
@@ -154,10 +134,7 @@ impl Machine<'_> {
             "load" => "memory.load",
             _ => "memory.copy",
         };
-        Row {
-            throughput: Some(self.given("moved", name)),
-            ..Row::default()
-        }
+        Row { throughput: Some(self.given("moved", name)), ..Row::default() }
     }
 
     fn storage(&self) -> Row {
@@ -167,10 +144,9 @@ impl Machine<'_> {
             throughput: Some(
                 self.metric("moved", storage::rate(library, machine, access, self.bytes)),
             ),
-            latency: Some(self.metric(
-                "latency",
-                storage::latency(library, machine, access, self.bytes),
-            )),
+            latency: Some(
+                self.metric("latency", storage::latency(library, machine, access, self.bytes)),
+            ),
             ..Row::default()
         }
     }

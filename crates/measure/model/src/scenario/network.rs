@@ -39,11 +39,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         }]);
     }
     let submode: Submode = point.choice("path");
-    let cores_or_hosts = if submode.is_slow_path() {
-        "the card's cores"
-    } else {
-        "the hosts"
-    };
+    let cores_or_hosts = if submode.is_slow_path() { "the card's cores" } else { "the hosts" };
     let near = network::through_closeness(&fallback, machine, submode);
     let through = within_port(fallback.predict(near, |values| {
         Ok(Outcome {
@@ -51,10 +47,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             bottleneck: Some(cores_or_hosts.into()),
         })
     }));
-    let mut row = Row {
-        throughput: tcp(through),
-        ..Row::default()
-    };
+    let mut row = Row { throughput: tcp(through), ..Row::default() };
     if submode == Submode::Sm4 {
         let long = point.number("bytes") >= crate::dma::SHORT_BYTES;
         for (name, verb) in [
@@ -63,9 +56,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
             ("RDMA send longer by", Verb::SendRecv),
         ] {
             let near = network::detour_closeness(&fallback, machine, verb, long);
-            let longer = fallback.predict(near, |values| {
-                network::rdma_detour(values, machine, verb, long)
-            });
+            let longer =
+                fallback.predict(near, |values| network::rdma_detour(values, machine, verb, long));
             row.more.push(point.metric(name, longer));
         }
     }

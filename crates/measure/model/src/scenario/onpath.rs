@@ -48,18 +48,12 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         answer => point.metric(name, answer).at_most(1.0),
     };
     let more = vec![
-        point.metric(
-            "p99 latency",
-            predict(|ran| ran.latencies.quantile_ns(0.99) as f64),
-        ),
+        point.metric("p99 latency", predict(|ran| ran.latencies.quantile_ns(0.99) as f64)),
         or_none("lost", predict(ForwardingResult::lost)),
         or_none("card cores busy", predict(|ran| ran.busy)),
     ];
     // No more comes out than goes in.
-    let shown = point.metric(
-        "throughput",
-        network::within_port(throughput, port.as_ref()),
-    );
+    let shown = point.metric("throughput", network::within_port(throughput, port.as_ref()));
     let note = "latency is what waiting and forwarding on the card add; the wire, the switch \
                 and the host's stack are not in it";
     Ok(vec![Row {
@@ -83,10 +77,7 @@ fn predict(
             .run(path(values)?)
             .map_err(|error| MissingParameter::nothing(error.to_string(), "ask for less work"))?;
         let bottleneck = (ran.lost() > 0.0).then(|| "the card's cores".to_owned());
-        Ok(Outcome {
-            value: figure(&ran),
-            bottleneck,
-        })
+        Ok(Outcome { value: figure(&ran), bottleneck })
     })
 }
 

@@ -11,12 +11,8 @@ const OFF_PATH: &str = "off-path";
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-    let pairings = Pairings {
-        point,
-        library,
-        store: point.choice("store"),
-        pairing: point.choice("pairing"),
-    };
+    let pairings =
+        Pairings { point, library, store: point.choice("store"), pairing: point.choice("pairing") };
     let (store, pairing) = (pairings.store, pairings.pairing);
     if point.word("submode") == OFF_PATH {
         return Ok(vec![pairings.off_path(point.number("gets"))]);
@@ -62,10 +58,7 @@ impl Pairings<'_> {
             }
             let host = kv::throughput_per_s(bed, &Setup::new(Design::CpuOnly, gets))?;
             let relative = self.relative_rate(bed, gets)?;
-            Ok(Outcome {
-                value: host.value * relative.value,
-                ..relative
-            })
+            Ok(Outcome { value: host.value * relative.value, ..relative })
         });
         let on_host = !matches!(self.pairing, Pairing::ChSd | Pairing::CdSd);
         let cores = kv::answer(self.library, self.point.word("profile"), |bed| bed.cores());
@@ -118,11 +111,9 @@ impl Pairings<'_> {
             more.push(self.metric("throughput over the generation before", |bed| {
                 kv::generation_gain(bed, self.store, gets, false)
             }));
-            more.push(
-                self.metric("latency of the generation before over it", |bed| {
-                    kv::generation_gain(bed, self.store, gets, true)
-                }),
-            );
+            more.push(self.metric("latency of the generation before over it", |bed| {
+                kv::generation_gain(bed, self.store, gets, true)
+            }));
         }
         more
     }
@@ -135,13 +126,8 @@ impl Pairings<'_> {
             }
             kv::submode_rate_per_s(bed, submode)
         });
-        let latency = self.metric("latency at full load", |bed| {
-            kv::submode_latency_ns(bed, submode)
-        });
-        Row {
-            throughput: Some(rate),
-            latency: Some(latency),
-            ..Row::default()
-        }
+        let latency =
+            self.metric("latency at full load", |bed| kv::submode_latency_ns(bed, submode));
+        Row { throughput: Some(rate), latency: Some(latency), ..Row::default() }
     }
 }

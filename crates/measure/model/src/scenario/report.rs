@@ -66,19 +66,14 @@ impl Report {
         };
         if let Some((first, _)) = points.first() {
             for (key, text) in first.iter() {
-                if points
-                    .iter()
-                    .all(|(point, _)| point.word_if_set(key) == Some(text))
-                {
+                if points.iter().all(|(point, _)| point.word_if_set(key) == Some(text)) {
                     report.common.insert(key.into(), text.into());
                 }
             }
         }
         for (point, rows) in points {
             for mut row in rows {
-                let own = point
-                    .iter()
-                    .filter(|(key, _)| !report.common.contains_key(*key));
+                let own = point.iter().filter(|(key, _)| !report.common.contains_key(*key));
                 let own = own.map(|(key, text)| (key.to_owned(), text.to_owned()));
                 row.labels = own.chain(row.labels).collect();
                 row.bottleneck = row.bottleneck.take().or_else(|| row.limit());

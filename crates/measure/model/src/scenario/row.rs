@@ -159,10 +159,7 @@ pub struct Row {
 impl Row {
     /// All its figures.
     pub fn shown(&self) -> impl Iterator<Item = &Metric> {
-        [&self.throughput, &self.latency, &self.host_cores]
-            .into_iter()
-            .flatten()
-            .chain(&self.more)
+        [&self.throughput, &self.latency, &self.host_cores].into_iter().flatten().chain(&self.more)
     }
 
     /// The resource that limits its throughput or latency.

@@ -10,21 +10,9 @@ use crate::split::published::{Codec, Direction, Driver, Figures, SplitQuestion, 
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let is = |key: &str, word: &str| point.word(key) == word;
     let asked = SplitQuestion {
-        codec: if is("codec", "lz4") {
-            Codec::Lz4
-        } else {
-            Codec::Deflate
-        },
-        way: if is("direction", "compress") {
-            Direction::Compress
-        } else {
-            Direction::Decompress
-        },
-        driver: if is("initiator", "card") {
-            Driver::Card
-        } else {
-            Driver::Host
-        },
+        codec: if is("codec", "lz4") { Codec::Lz4 } else { Codec::Deflate },
+        way: if is("direction", "compress") { Direction::Compress } else { Direction::Decompress },
+        driver: if is("initiator", "card") { Driver::Card } else { Driver::Host },
         setting: point.choice("setting"),
         host: point.word_if_set("host"),
     };
@@ -47,10 +35,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let mut more = Vec::new();
     match ask(Figures::Best) {
         Err(none) if none.why == "the formula gives 0" => {
-            notes.push(format!(
-                "with {}, nothing on the engine is best",
-                point.word("setting")
-            ));
+            notes.push(format!("with {}, nothing on the engine is best", point.word("setting")));
         }
         best => more.push(point.metric("best share", best)),
     }

@@ -52,12 +52,7 @@ impl<E> Default for Calendar<E> {
 impl<E> Calendar<E> {
     /// An empty calendar at time 0.
     pub fn new() -> Self {
-        Self {
-            heap: BinaryHeap::new(),
-            now_ns: 0,
-            put_in: 0,
-            overflowed: false,
-        }
+        Self { heap: BinaryHeap::new(), now_ns: 0, put_in: 0, overflowed: false }
     }
 
     /// The time of the event that happens now.

@@ -26,11 +26,7 @@ impl Latencies {
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS)
             .expect("the bounds are constants that hdrhistogram allows");
-        Self {
-            histogram,
-            most_ns: 0,
-            sum_ns: 0,
-        }
+        Self { histogram, most_ns: 0, sum_ns: 0 }
     }
 
     /// Adds a latency.

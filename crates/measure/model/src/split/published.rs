@@ -34,20 +34,12 @@ pub(crate) struct SplitQuestion<'a> {
 impl SplitQuestion<'_> {
     /// The card: LZ4 runs on a BF-3 only.
     fn card(&self) -> &'static str {
-        if self.codec == Codec::Lz4 {
-            "bf3"
-        } else {
-            "bf2"
-        }
+        if self.codec == Codec::Lz4 { "bf3" } else { "bf2" }
     }
 
     /// An input: a file, or its first 2 MiB, on the uncompressed side.
     fn input(&self, file: &File) -> f64 {
-        if self.codec == Codec::Lz4 {
-            file.bytes
-        } else {
-            CUT_BYTES
-        }
+        if self.codec == Codec::Lz4 { file.bytes } else { CUT_BYTES }
     }
 }
 
@@ -93,10 +85,7 @@ fn unbounded(library: &Library, asked: SplitQuestion<'_>, figure: Figures) -> An
         };
         // What limits the file in the middle of the corpus stands for all.
         let limit = corpus::silesia("dickens").map(|file| split(&file).bottleneck(share));
-        Ok(Outcome {
-            value,
-            bottleneck: limit.map(str::to_owned),
-        })
+        Ok(Outcome { value, bottleneck: limit.map(str::to_owned) })
     })
 }
 
@@ -111,10 +100,7 @@ fn known(library: &Library, host: Option<&str>) -> Evidence {
         let entry = operations.find(|entry| entry.does.iter().any(|one| one.contains(operation)));
         if let Some(entry) = entry {
             let name = format!("{card}/longest-job");
-            evidence.insert(
-                name,
-                crate::ParameterValue::Quantity(entry.max_source.clone()),
-            );
+            evidence.insert(name, crate::ParameterValue::Quantity(entry.max_source.clone()));
         }
     }
     evidence
@@ -127,11 +113,7 @@ fn target_rates(
     asked: SplitQuestion<'_>,
 ) -> Result<(f64, f64), MissingParameter> {
     let SplitQuestion { codec, way, .. } = asked;
-    let study = if codec == Codec::Lz4 {
-        HOSTS[1]
-    } else {
-        HOSTS[0]
-    };
+    let study = if codec == Codec::Lz4 { HOSTS[1] } else { HOSTS[0] };
     let host = asked.host.unwrap_or(study);
     let expand = |codec: Codec| -> Result<f64, MissingParameter> {
         let reduction = values.get(&format!("{}/codec.{}.reduction", HOSTS[0], codec.name()))?;
@@ -283,12 +265,7 @@ fn saved(
     share: f64,
 ) -> Result<f64, MissingParameter> {
     let SplitQuestion { codec, way, .. } = asked;
-    let own = format!(
-        "{}/codec.{}.{}.saved",
-        asked.card(),
-        codec.name(),
-        way.name()
-    );
+    let own = format!("{}/codec.{}.{}.saved", asked.card(), codec.name(), way.name());
     if asked.driver == Driver::Host && share == SAVED_AT && values.has(&own) {
         return values.get(&own);
     }

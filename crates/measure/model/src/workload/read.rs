@@ -91,11 +91,7 @@ pub(super) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let written: WorkloadFile = document.read()?;
     let reader = Reader(&document);
     let count = |key: &str, found: Option<u32>, range: &RangeInclusive<f64>| {
-        reader.number(
-            key,
-            found.map(|one| Number(Interval::exactly(f64::from(one)))),
-            range,
-        )?;
+        reader.number(key, found.map(|one| Number(Interval::exactly(f64::from(one)))), range)?;
         Ok::<_, Error>(found)
     };
     let buffer = (written.buffer)
@@ -153,29 +149,20 @@ impl Reader<'_> {
             "send" => Task::Send,
             name => Task::Run(name.parse().map_err(|_| self.unknown_task(path, name))?),
         };
-        let matches = task
-            .operation()
-            .is_some_and(|one| one.family().has_patterns);
+        let matches = task.operation().is_some_and(|one| one.family().has_patterns);
         let codec = task.operation().is_some_and(Operation::has_ratio);
         let works = task != Task::Send;
         let keys = [
             ("patterns", written.patterns.is_some(), matches, "match"),
             ("like", written.like.is_some(), matches, "match"),
-            (
-                "ratio",
-                written.ratio.is_some(),
-                codec,
-                "compress and decompress",
-            ),
+            ("ratio", written.ratio.is_some(), codec, "compress and decompress"),
             ("core_rate", written.core_rate.is_some(), works, "other"),
         ];
         if let Some((key, .., of)) = (keys.into_iter()).find(|(_, given, fits, _)| *given && !fits)
         {
             let but = if of == "other" { " than send" } else { "" };
-            let (problem, remedy) = (
-                format!("{task} has none"),
-                format!("it belongs to {of} stages{but}"),
-            );
+            let (problem, remedy) =
+                (format!("{task} has none"), format!("it belongs to {of} stages{but}"));
             return Err(self.0.error(&format!("{path}.{key}"), problem, remedy));
         }
         let key = |key: &str| format!("{path}.{key}");
@@ -215,12 +202,7 @@ impl Reader<'_> {
                 Err(self.0.error(&key("like"), problem, "give one of the two"))
             }
             (Some(list), None) => {
-                self.0.count(
-                    &key("patterns"),
-                    list.len(),
-                    PATTERNS,
-                    "regular expressions",
-                )?;
+                self.0.count(&key("patterns"), list.len(), PATTERNS, "regular expressions")?;
                 for (index, one) in list.iter().enumerate() {
                     let key = key(&format!("patterns.{index}"));
                     self.0.text(&key, one, PATTERN_CHARS_MAX)?;

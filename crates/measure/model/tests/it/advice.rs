@@ -41,11 +41,7 @@ pub(crate) fn measured(operation: &str, mb_per_s: f64) -> MeasuredOperation {
 }
 
 pub(crate) fn question(measured: Vec<MeasuredOperation>) -> Question {
-    Question {
-        host: Host { threads: Some(8) },
-        measured,
-        buffer_bytes: None,
-    }
+    Question { host: Host { threads: Some(8) }, measured, buffer_bytes: None }
 }
 
 fn ask(one: MeasuredOperation, profiles: &[Profile]) -> Advice {
@@ -145,12 +141,7 @@ fn the_cards_limit_bounds_the_chunks() {
     };
     let advice = ask(published, &bf2());
     let target = &advice.operations[0].targets[0];
-    assert!(
-        target
-            .ranges
-            .iter()
-            .all(|range| range.chunk_bytes <= 16_383)
-    );
+    assert!(target.ranges.iter().all(|range| range.chunk_bytes <= 16_383));
 }
 
 pub(crate) fn device(bytes: u64, placement: &str, mb_per_s: f64) -> DeviceRate {
@@ -168,31 +159,19 @@ pub(crate) fn device(bytes: u64, placement: &str, mb_per_s: f64) -> DeviceRate {
 #[test]
 fn a_device_that_was_measured_comes_before_any_profile_and_is_labelled_so() {
     let one = MeasuredOperation {
-        devices: vec![
-            device(65_536, "device", 100.0),
-            device(1 << 20, "device", 900.0),
-        ],
+        devices: vec![device(65_536, "device", 100.0), device(1 << 20, "device", 900.0)],
         ..measured("compress-deflate", 300.0)
     };
     let advice = ask(one, &bf2());
     let targets = &advice.operations[0].targets;
     assert_eq!(targets[0].name, "dpdk:compress_isal");
-    assert_eq!(
-        (targets[0].provenance, targets[1].provenance),
-        ("measured", "modelled")
-    );
+    assert_eq!((targets[0].provenance, targets[1].provenance), ("measured", "modelled"));
     let (short, long) = (&targets[0].ranges[0], &targets[0].ranges[1]);
-    assert_eq!(
-        (short.c1.verdict, long.c1.verdict),
-        (Verdict::No, Verdict::Yes)
-    );
+    assert_eq!((short.c1.verdict, long.c1.verdict), (Verdict::No, Verdict::Yes));
     assert_eq!(long.c1.provenance, "measured");
     assert_eq!(
         targets[0].pays_from,
-        Some(BreakEven::Range {
-            low_bytes: 65_536,
-            high_bytes: 1 << 20
-        })
+        Some(BreakEven::Range { low_bytes: 65_536, high_bytes: 1 << 20 })
     );
 }
 
@@ -290,10 +269,8 @@ fn a_card_takes_what_it_can_and_the_cores_the_rest() {
 #[test]
 fn a_device_that_burns_the_hosts_cores_saves_none_of_them() {
     // Software under a device's name: 400 MB/s for each second of the host's CPU.
-    let software = DeviceRate {
-        core_bytes_per_s: Some(near(400.0)),
-        ..device(1 << 20, "device", 900.0)
-    };
+    let software =
+        DeviceRate { core_bytes_per_s: Some(near(400.0)), ..device(1 << 20, "device", 900.0) };
     let mut all = pages();
     all[0].devices.push(software);
     let plans = plans(PAGES, all, &[]);
@@ -355,10 +332,7 @@ fn framings_of_deflate_go_to_its_engine_and_zstd_names_the_cards_that_lack_it() 
         let found = workload(stage);
         assert_eq!(found.unable, [], "{stage}");
         let plan = &found.plans[1];
-        assert!(
-            plan.stages[0].device_bytes_per_s.is_some(),
-            "{stage}: {plan:?}"
-        );
+        assert!(plan.stages[0].device_bytes_per_s.is_some(), "{stage}: {plan:?}");
     }
     let found = workload("compress-zstd");
     assert_eq!(found.plans.len(), 1);

@@ -24,19 +24,14 @@ pub(crate) fn refused(scenario: &str, set: &[(&str, &str)]) -> Error {
 
 /// Lists the cases, each with the error that refuses it below it.
 pub(crate) fn refusals<E: Display>(cases: impl IntoIterator<Item = (String, E)>) -> String {
-    let lines = cases
-        .into_iter()
-        .map(|(case, error)| format!("{case}\n    {error}\n"));
+    let lines = cases.into_iter().map(|(case, error)| format!("{case}\n    {error}\n"));
     lines.collect()
 }
 
 /// Asserts that at least one of several sentences contains `of`.
 #[track_caller]
 pub(crate) fn assert_says(sentences: &[String], of: &str) {
-    assert!(
-        sentences.iter().any(|one| one.contains(of)),
-        "{sentences:?} should say {of}"
-    );
+    assert!(sentences.iter().any(|one| one.contains(of)), "{sentences:?} should say {of}");
 }
 
 pub(crate) fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
@@ -45,10 +40,7 @@ pub(crate) fn ask(scenario: &str, set: &[(&str, &str)]) -> Report {
 
 /// Answers the question in the text of a scenario file.
 pub(crate) fn answered(text: &str) -> Result<Report, Error> {
-    run(
-        &ScenarioArgs::parse("mine.toml", text)?,
-        Library::published(),
-    )
+    run(&ScenarioArgs::parse("mine.toml", text)?, Library::published())
 }
 
 pub(crate) fn preset(name: &str) -> Report {
@@ -58,9 +50,7 @@ pub(crate) fn preset(name: &str) -> Report {
 
 pub(crate) fn figure(metric: &Metric) -> Interval {
     let name = &metric.kind.name;
-    (metric.answer.as_ref())
-        .unwrap_or_else(|none| panic!("{name}: {none}"))
-        .interval
+    (metric.answer.as_ref()).unwrap_or_else(|none| panic!("{name}: {none}")).interval
 }
 
 pub(crate) fn rate(row: &Row) -> f64 {

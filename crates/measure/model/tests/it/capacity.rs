@@ -59,9 +59,7 @@ impl Setup {
             });
         }
         let question = Question {
-            host: Host {
-                threads: self.threads,
-            },
+            host: Host { threads: self.threads },
             measured: vec![decompress, measured("match-count", self.match_mb_per_s)],
             buffer_bytes: None,
         };
@@ -87,25 +85,20 @@ fn setups() -> impl Strategy<Value = Setup> {
     (
         (50.0..4000.0, 50.0..4000.0),
         proptest::option::of(1..64_u32),
-        (
-            proptest::option::of(1..64_u32),
-            proptest::option::of(0..6_u32),
-        ),
+        (proptest::option::of(1..64_u32), proptest::option::of(0..6_u32)),
         (proptest::option::of(1..400_u32), 1..64_u32),
         proptest::option::of((50.0..20_000.0, 50.0..20_000.0)),
     )
-        .prop_map(
-            |(rates, threads, (cores, cards), (network, mib), device)| Setup {
-                decompress_mb_per_s: rates.0,
-                match_mb_per_s: rates.1,
-                threads,
-                cores,
-                cards,
-                network_gb_per_s: network,
-                buffer_mib: mib,
-                device,
-            },
-        )
+        .prop_map(|(rates, threads, (cores, cards), (network, mib), device)| Setup {
+            decompress_mb_per_s: rates.0,
+            match_mb_per_s: rates.1,
+            threads,
+            cores,
+            cards,
+            network_gb_per_s: network,
+            buffer_mib: mib,
+            device,
+        })
 }
 
 proptest! {
@@ -155,15 +148,9 @@ proptest! {
 
 #[test]
 fn cards_add_to_what_the_cores_carry() {
-    let setup = Setup {
-        cores: Some(8),
-        ..SETUP
-    };
+    let setup = Setup { cores: Some(8), ..SETUP };
     let with = |cards| {
-        let all = Setup {
-            cards: Some(cards),
-            ..setup.clone()
-        };
+        let all = Setup { cards: Some(cards), ..setup.clone() };
         all.capacities(1.0)[1]
     };
     // 1 byte that enters is 2 plain ones: 4 ns of decompression and 2 ns of matching.
@@ -172,10 +159,7 @@ fn cards_add_to_what_the_cores_carry() {
     assert!((with(0) - alone).abs() < 1e-3);
     // 1.3 GB/s of engine for a core that waits for it.
     let (one, two) = (with(1), with(2));
-    assert!(
-        one > alone * 1.05 && two > one * 1.05,
-        "{alone} {one} {two}"
-    );
+    assert!(one > alone * 1.05 && two > one * 1.05, "{alone} {one} {two}");
 }
 
 #[test]
@@ -186,10 +170,7 @@ fn without_cores_the_host_that_was_measured_is_the_limit() {
     assert_eq!(plans[0].bottleneck.what, "cores");
     assert_eq!(SETUP.ask(100.0).plans[0].enough, Verdict::No);
     // Of a host of which nothing is known, nothing is used up.
-    let unknown = Setup {
-        threads: None,
-        ..SETUP
-    };
+    let unknown = Setup { threads: None, ..SETUP };
     let plan = &unknown.ask(100.0).plans[0];
     assert!(plan.carries_bytes_per_s.is_none());
     assert_eq!(plan.bottleneck.what, "stage 1, decompress-deflate");
@@ -197,11 +178,7 @@ fn without_cores_the_host_that_was_measured_is_the_limit() {
 
 #[test]
 fn the_network_bounds_what_cores_and_cards_carry() {
-    let setup = Setup {
-        cores: Some(64),
-        network_gb_per_s: Some(1),
-        ..SETUP
-    };
+    let setup = Setup { cores: Some(64), network_gb_per_s: Some(1), ..SETUP };
     // A byte that enters becomes two, of which a tenth is sent.
     for plan in setup.ask(1.0).plans {
         assert!((capacity(&plan) - 0.125e9 / 0.2).abs() < 1e3, "{plan:?}");
@@ -212,12 +189,8 @@ fn the_network_bounds_what_cores_and_cards_carry() {
 #[test]
 fn a_card_that_costs_more_cores_than_it_saves_is_left_idle() {
     // A core that waits does more by itself than the engine.
-    let setup = Setup {
-        decompress_mb_per_s: 40_000.0,
-        match_mb_per_s: 40_000.0,
-        cards: Some(4),
-        ..SETUP
-    };
+    let setup =
+        Setup { decompress_mb_per_s: 40_000.0, match_mb_per_s: 40_000.0, cards: Some(4), ..SETUP };
     let plans = setup.ask(10.0).plans;
     let with = &plans[1];
     assert!(with.cards.is_none(), "{with:?}");

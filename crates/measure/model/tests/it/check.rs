@@ -82,10 +82,7 @@ fn without_a_fact_its_values_are_not_known_and_all_others_are() {
     assert!(engine(&without, "compress-deflate").rate.is_none());
     // What it cannot do without, and what rests on another fact.
     let before = engine(all, "compress-deflate");
-    assert_eq!(
-        engine(&without, "compress-deflate").max_source,
-        before.max_source
-    );
+    assert_eq!(engine(&without, "compress-deflate").max_source, before.max_source);
     let other = engine(all, "decompress-deflate");
     assert_eq!(engine(&without, "decompress-deflate"), other);
     assert_eq!(all.without(&["no.such.fact"]).profiles(), all.profiles());
@@ -93,23 +90,14 @@ fn without_a_fact_its_values_are_not_known_and_all_others_are() {
 
 #[test]
 fn without_a_figure_the_others_of_its_fact_stay() {
-    let figures = Facts::published()
-        .get("coproc.rx.art.q4.buf")
-        .unwrap()
-        .figures();
-    let peak = figures
-        .iter()
-        .find(|figure| figure.path == ["1024"])
-        .unwrap();
+    let figures = Facts::published().get("coproc.rx.art.q4.buf").unwrap().figures();
+    let peak = figures.iter().find(|figure| figure.path == ["1024"]).unwrap();
     let sweep = |library: &Library| {
         let sweeps = library.profile("bf2").unwrap().sweeps();
         let (_, sweep) = sweeps.iter().find(|(key, _)| key.contains("Q4")).unwrap();
         sweep.source_bytes.clone()
     };
-    let (all, without) = (
-        Library::published(),
-        Library::published().without_figure(peak),
-    );
+    let (all, without) = (Library::published(), Library::published().without_figure(peak));
     assert!(sweep(all).contains(&1024));
     assert!(!sweep(&without).contains(&1024));
     assert_eq!(sweep(&without).len(), sweep(all).len() - 1);
@@ -138,10 +126,7 @@ fn a_figure_that_is_not_there_cannot_be_named() {
         let text = include_str!("small.toml");
         let text = format!("{text}\n[values]\n\"cpu.threads\" = {value}\n");
         let error = overside_model::Profile::parse("small.toml", &text).unwrap_err();
-        assert!(
-            error.problem.contains("idio") || error.problem.contains("such"),
-            "{error}"
-        );
+        assert!(error.problem.contains("idio") || error.problem.contains("such"), "{error}");
         assert!(error.position.is_some(), "{error}");
     }
 }
@@ -154,23 +139,10 @@ fn doubtful_figures_are_never_compared_and_all_others_are_accounted_for() {
         let compared = figure.compared().is_some();
         assert!(!(compared && fact.is_doubtful()), "{}", figure.name);
         let judged_by_itself = figure.compared().is_some_and(|one| one.fitted);
-        assert!(
-            !(figure.purpose == Use::Validate && judged_by_itself),
-            "{}",
-            figure.name
-        );
+        assert!(!(figure.purpose == Use::Validate && judged_by_itself), "{}", figure.name);
     }
-    assert!(
-        check
-            .figures
-            .iter()
-            .any(|one| matches!(one.finding, Finding::Doubtful))
-    );
-    let all: usize = Facts::published()
-        .facts
-        .iter()
-        .map(|fact| fact.figures().len())
-        .sum();
+    assert!(check.figures.iter().any(|one| matches!(one.finding, Finding::Doubtful)));
+    let all: usize = Facts::published().facts.iter().map(|fact| fact.figures().len()).sum();
     assert_eq!(check.figures.len(), all);
     assert_eq!(check.orderings.len(), Facts::published().orderings.len());
 }
@@ -182,10 +154,7 @@ fn knows(library: &Library, profile: &str, fact: &str) -> usize {
     let tables = profile.tables.values();
     let cites = |facts: &[String]| facts.iter().any(|id| id == fact);
     quantities.filter(|(_, one)| cites(&one.facts)).count()
-        + tables
-            .filter(|one| cites(&one.facts))
-            .map(|one| one.value.len())
-            .sum::<usize>()
+        + tables.filter(|one| cites(&one.facts)).map(|one| one.value.len()).sum::<usize>()
 }
 
 #[test]
@@ -193,35 +162,20 @@ fn a_ratio_goes_with_both_of_its_sides_and_a_machine_with_its_own_row() {
     let all = Library::published();
     let without = |fact: &str, key: &str| {
         let figures = Facts::published().get(fact).unwrap().figures();
-        let one = figures
-            .iter()
-            .find(|figure| figure.path.iter().any(|at| at == key));
+        let one = figures.iter().find(|figure| figure.path.iter().any(|at| at == key));
         all.without_figure(one.unwrap_or_else(|| panic!("{fact} has no {key}")))
     };
     // Figures of the host stand in the card's profile, as they are ratios to the card.
     let (fact, key) = ("dpbento.acc.dec.256", "host_threaded");
-    for profile in all
-        .profiles()
-        .iter()
-        .filter(|one| knows(all, &one.name, fact) > 0)
-    {
+    for profile in all.profiles().iter().filter(|one| knows(all, &one.name, fact) > 0) {
         let left = knows(&without(fact, key), &profile.name, fact);
         assert!(left < knows(all, &profile.name, fact), "{}", profile.name);
     }
     for fact in ["dpbento.mem.rnd.read.16KB", "idio.net.sm2"] {
-        for profile in all
-            .profiles()
-            .iter()
-            .filter(|one| knows(all, &one.name, fact) > 0)
-        {
+        for profile in all.profiles().iter().filter(|one| knows(all, &one.name, fact) > 0) {
             let left = knows(&without(fact, "BF-2"), &profile.name, fact);
             let is_own = profile.name.contains("bf2");
-            assert_eq!(
-                left < knows(all, &profile.name, fact),
-                is_own,
-                "{fact}: {}",
-                profile.name
-            );
+            assert_eq!(left < knows(all, &profile.name, fact), is_own, "{fact}: {}", profile.name);
         }
     }
 }

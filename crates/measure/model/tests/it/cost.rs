@@ -75,10 +75,7 @@ fn parts_add_up_when_every_term_is_known() {
     let fixed = cost(&complete(), &work).unwrap();
     // 500 us in the engine, 250 us each way, 100 ns and 2 us.
     assert_eq!((fixed.typ_ns, fixed.high_ns), (1_002_100, 1_002_100));
-    assert_eq!(
-        fixed.low_ns, 502_100,
-        "transfers overlap with the engine at best"
-    );
+    assert_eq!(fixed.low_ns, 502_100, "transfers overlap with the engine at best");
     assert_eq!(fixed.missing, Vec::<String>::new());
     work.setting = Reconfiguration;
     let anew = cost(&complete(), &work).unwrap();
@@ -107,11 +104,7 @@ fn a_rate_counts_the_side_that_its_source_counts() {
 #[test]
 fn what_no_fact_supports_is_listed_and_not_invented() {
     for (device, name) in [("bf2", "compress-deflate"), ("bf3", "decompress-lz4-block")] {
-        let cost = cost(
-            &profile(device).unwrap(),
-            &Work::new(operation(name), MIB, MIB),
-        )
-        .unwrap();
+        let cost = cost(&profile(device).unwrap(), &Work::new(operation(name), MIB, MIB)).unwrap();
         assert!(cost.parts.per_job.is_none() && cost.parts.latency.is_none());
         for term in ["cost of one job", "latency", "number of engines"] {
             assert_says(&cost.missing, term);
@@ -125,33 +118,21 @@ fn a_published_pattern_has_its_own_rate() {
     let bf2 = profile("bf2").unwrap();
     let engine = |patterns: &[&str], bytes| {
         let mut work = Work::new(operation("match-count"), bytes, 8);
-        work.patterns = patterns
-            .iter()
-            .map(|pattern| (*pattern).to_owned())
-            .collect();
+        work.patterns = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         cost(&bf2, &work).unwrap()
     };
     let of = |patterns: &[&str], bytes| engine(patterns, bytes).parts.engine.unwrap();
     // Q4 at 51 to 52 Gb/s, Q1 at 9 to 10.
     let q4 = of(&["Ramp to (.+)"], 16383);
-    assert!(
-        q4.low_ns >= 16383 * 8 / 52 && q4.high_ns <= 16383 * 8 / 51 + 1,
-        "{q4:?}"
-    );
+    assert!(q4.low_ns >= 16383 * 8 / 52 && q4.high_ns <= 16383 * 8 / 51 + 1, "{q4:?}");
     let q1 = of(&["At (.+)Exit (.+)"], 16383);
-    assert!(
-        q1.low_ns >= 16383 * 8 / 10 && q1.high_ns <= 16383 * 8 / 9 + 1,
-        "{q1:?}"
-    );
+    assert!(q1.low_ns >= 16383 * 8 / 10 && q1.high_ns <= 16383 * 8 / 9 + 1, "{q1:?}");
     // A short buffer takes as long as the shortest measured.
     assert_eq!(of(&["Ramp to (.+)"], 1), of(&["Ramp to (.+)"], 64));
     assert_eq!(of(&["Ramp to (.+)"], 0), of(&["Ramp to (.+)"], 64));
     // Between two sizes the rate lies between theirs.
     let between = of(&["Ramp to (.+)"], 768);
-    assert!(
-        between.low_ns >= 768 * 8 / 27 && between.high_ns <= 768 * 8 / 13,
-        "{between:?}"
-    );
+    assert!(between.low_ns >= 768 * 8 / 27 && between.high_ns <= 768 * 8 / 13, "{between:?}");
     // Below 1 Gb/s is only a limit, and said so.
     let q2 = engine(&["(.+) on (.+) at Exit (.+)"], 4096);
     assert_eq!(q2.parts.engine.unwrap().low_ns, 4096 * 8);
@@ -160,10 +141,7 @@ fn a_published_pattern_has_its_own_rate() {
     for other in [&["x+"][..], &["Ramp to (.+)", "x+"]] {
         let any = engine(other, 16383);
         let span = any.parts.engine.unwrap();
-        assert!(
-            span.low_ns <= q4.low_ns && span.high_ns >= q1.high_ns,
-            "{span:?}"
-        );
+        assert!(span.low_ns <= q4.low_ns && span.high_ns >= q1.high_ns, "{span:?}");
         assert_says(&any.missing, "for these patterns");
     }
 }
@@ -176,21 +154,11 @@ fn without_a_per_job_cost_there_is_no_static_break_even() {
         entry.one_at_a_time = None;
     }
     let seen = outlook(&unmeasured, &asked).unwrap();
-    let BreakEven::None { missing } = &seen.break_even else {
-        panic!("{:?}", seen.break_even)
-    };
+    let BreakEven::None { missing } = &seen.break_even else { panic!("{:?}", seen.break_even) };
     assert_says(missing, "cost of one job");
-    assert!(
-        seen.speedup.low > 10.0 && seen.speedup.high < 60.0,
-        "{:?}",
-        seen.speedup
-    );
+    assert!(seen.speedup.low > 10.0 && seen.speedup.high < 60.0, "{:?}", seen.speedup);
     assert_eq!(seen.max_buffer_bytes, 128 * MIB);
-    assert!(
-        seen.facts
-            .iter()
-            .all(|fact| seen.citations[fact].contains("PVLDB"))
-    );
+    assert!(seen.facts.iter().all(|fact| seen.citations[fact].contains("PVLDB")));
 }
 
 #[test]
@@ -201,11 +169,7 @@ fn jobs_that_were_measured_one_at_a_time_bound_the_break_even_from_above() {
     };
     // At 0.5 MiB a job takes 1.06 ms, at 0.1 MiB 0.45 ms.
     let seen = from(460.0);
-    let BreakEven::Range {
-        low_bytes,
-        high_bytes,
-    } = seen.break_even
-    else {
+    let BreakEven::Range { low_bytes, high_bytes } = seen.break_even else {
         panic!("{:?}", seen.break_even)
     };
     assert_eq!(low_bytes, 0);
@@ -226,33 +190,20 @@ fn reconfiguration_bounds_the_break_even_from_below_only() {
         panic!("{:?}", seen.break_even)
     };
     // 13 ms at the CPU's rate is the least that must be gained back.
-    assert!(
-        bytes > (0.013 * cpu_mb_per_s * 1e6) as u64 && bytes < 2_000_000,
-        "{bytes}"
-    );
+    assert!(bytes > (0.013 * cpu_mb_per_s * 1e6) as u64 && bytes < 2_000_000, "{bytes}");
 }
 
 #[test]
 fn a_device_that_cannot_win_is_never_recommended() {
     let never = |device, asked| {
         let seen = ask(device, &asked);
-        assert!(
-            matches!(seen.break_even, BreakEven::Never { .. }),
-            "{:?}",
-            seen.break_even
-        );
+        assert!(matches!(seen.break_even, BreakEven::Never { .. }), "{:?}", seen.break_even);
     };
     // Faster than the engine's best.
     never("bf2", question("compress-deflate", Static, 4000.0, 0.42));
-    never(
-        "bf2",
-        question("compress-deflate", Reconfiguration, 4000.0, 0.42),
-    );
+    never("bf2", question("compress-deflate", Reconfiguration, 4000.0, 0.42));
     // 13 ms are more than this CPU needs for the longest buffer that the device takes.
-    never(
-        "bf3",
-        question("decompress-deflate", Reconfiguration, 400.0, 0.42),
-    );
+    never("bf3", question("decompress-deflate", Reconfiguration, 400.0, 0.42));
 }
 
 #[test]
@@ -266,21 +217,14 @@ fn a_pattern_that_nobody_published_is_not_ruled_out_by_the_published_ones() {
     }
     // What 13 ms cost is certain whatever the pattern.
     asked.setting = Reconfiguration;
-    assert!(matches!(
-        ask("bf2", &asked).break_even,
-        BreakEven::Never { .. }
-    ));
+    assert!(matches!(ask("bf2", &asked).break_even, BreakEven::Never { .. }));
 }
 
 #[test]
 fn with_every_term_known_the_break_even_is_a_range() {
     let asked = question("copy", Static, 500.0, 1.0);
     let seen = outlook(&complete(), &asked).unwrap();
-    let BreakEven::Range {
-        low_bytes,
-        high_bytes,
-    } = seen.break_even
-    else {
+    let BreakEven::Range { low_bytes, high_bytes } = seen.break_even else {
         panic!("{:?}", seen.break_even)
     };
     // 2.1 us against 2 ns a byte on the CPU and 0.5 to 1 ns a byte on the device.
@@ -313,17 +257,10 @@ fn a_rate_that_falls_with_the_size_is_compared_at_all_sizes() {
     let seen = ask("bf2", &asked);
     assert!((seen.speedup.high - 2.5).abs() < 0.05, "{:?}", seen.speedup);
     assert!(seen.speedup.typ < 1.0, "{:?}", seen.speedup);
-    assert!(
-        matches!(seen.break_even, BreakEven::None { .. }),
-        "{:?}",
-        seen.break_even
-    );
+    assert!(matches!(seen.break_even, BreakEven::None { .. }), "{:?}", seen.break_even);
     // Faster than at any size.
     asked.cpu_rate_bytes_per_s = 510e6;
-    assert!(matches!(
-        ask("bf2", &asked).break_even,
-        BreakEven::Never { .. }
-    ));
+    assert!(matches!(ask("bf2", &asked).break_even, BreakEven::Never { .. }));
 }
 
 #[test]
@@ -346,10 +283,7 @@ fn a_time_below_a_limit_may_be_anything() {
     let latency = limited.operations[0].latency.as_mut().unwrap();
     (latency.value, latency.high) = (None, Some(2.0));
     let work = Work::new(Operation::Copy, 1_000_000, 1_000_000);
-    let (known, limited) = (
-        cost(&complete(), &work).unwrap(),
-        cost(&limited, &work).unwrap(),
-    );
+    let (known, limited) = (cost(&complete(), &work).unwrap(), cost(&limited, &work).unwrap());
     assert_eq!(known.low_ns - limited.low_ns, 2000);
     assert_eq!(known.high_ns, limited.high_ns);
     assert_eq!(limited.missing.len(), 1, "{:?}", limited.missing);
@@ -372,13 +306,7 @@ fn engines_between_two_numbers_widen_the_speedup() {
 fn questions_without_sense_are_errors() {
     let bf2 = profile("bf2").unwrap();
     let asked = |rate, ratio| question("compress-deflate", Static, rate, ratio);
-    let wrong = [
-        (0.0, 0.5),
-        (-1.0, 0.5),
-        (f64::NAN, 0.5),
-        (1.0, 0.0),
-        (1.0, f64::INFINITY),
-    ];
+    let wrong = [(0.0, 0.5), (-1.0, 0.5), (f64::NAN, 0.5), (1.0, 0.0), (1.0, f64::INFINITY)];
     for (rate, ratio) in wrong {
         assert!(outlook(&bf2, &asked(rate, ratio)).is_err());
     }
@@ -393,21 +321,14 @@ fn questions_without_sense_are_errors() {
 
 #[test]
 fn answers_survive_json() {
-    let seen = ask(
-        "bf2",
-        &question("compress-deflate", Reconfiguration, 60.0, 0.42),
-    );
+    let seen = ask("bf2", &question("compress-deflate", Reconfiguration, 60.0, 0.42));
     let text = serde_json::to_string(&seen).unwrap();
     assert!(
         text.contains("\"kind\":\"not-below\"") && text.contains("\"setting\":\"reconfiguration\"")
     );
     let back: Outlook = serde_json::from_str(&text).unwrap();
     assert_eq!(back.break_even, seen.break_even);
-    let one = cost(
-        &profile("bf2").unwrap(),
-        &Work::new(operation("match-count"), 100, 8),
-    )
-    .unwrap();
+    let one = cost(&profile("bf2").unwrap(), &Work::new(operation("match-count"), 100, 8)).unwrap();
     assert_eq!(
         serde_json::from_str::<overside_model::Cost>(&serde_json::to_string(&one).unwrap())
             .unwrap(),
@@ -416,13 +337,7 @@ fn answers_survive_json() {
 }
 
 fn stages(link_in_ns: u64, engine_ns: u64, link_out_ns: u64) -> StageTimes {
-    StageTimes {
-        link_in_ns,
-        engine_ns,
-        link_out_ns,
-        doorbell_ns: 0,
-        latency_ns: 0,
-    }
+    StageTimes { link_in_ns, engine_ns, link_out_ns, doorbell_ns: 0, latency_ns: 0 }
 }
 
 fn any_work() -> impl Strategy<Value = (&'static str, Work)> {
@@ -496,10 +411,7 @@ proptest! {
 #[test]
 fn many_jobs_are_paced_by_the_slowest_server() {
     let mut fifo = Fifo::new(1);
-    let last = (0..100)
-        .map(|_| fifo.admit(0, &stages(10, 30, 20)))
-        .last()
-        .unwrap();
+    let last = (0..100).map(|_| fifo.admit(0, &stages(10, 30, 20))).last().unwrap();
     assert_eq!(last.done_ns, 10 + 100 * 30 + 20);
     let mut four = Fifo::new(4);
     let last = (0..100).map(|_| four.admit(0, &stages(1, 40, 1))).last();

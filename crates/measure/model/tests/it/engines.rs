@@ -33,14 +33,8 @@ fn figures_that_judge_the_model_are_met() {
     let check = check(Facts::published(), Library::published());
     let mine = ["codec", "split", "arrow"];
     let (mut seen, mut inside) = (0, 0);
-    for figure in check
-        .figures
-        .iter()
-        .filter(|one| one.purpose == Use::Validate)
-    {
-        let Some(compared) = figure
-            .compared()
-            .filter(|one| mine.contains(&one.scenario.as_str()))
+    for figure in check.figures.iter().filter(|one| one.purpose == Use::Validate) {
+        let Some(compared) = figure.compared().filter(|one| mine.contains(&one.scenario.as_str()))
         else {
             continue;
         };
@@ -69,10 +63,7 @@ fn shares_and_settings_that_were_not_published_are_answered_by_the_same_formula(
     let of = |direction, setting, share| published(&split(direction, setting, share)).0;
     let at = |share| of("compress", "static", share);
     assert!(at(10) < at(50) && at(50) < at(80) && at(80) < at(100));
-    assert!(
-        (at(50) / at(0) - 2.0).abs() < 0.05,
-        "half of the work is left to the CPU"
-    );
+    assert!((at(50) / at(0) - 2.0).abs() < 0.05, "half of the work is left to the CPU");
     // The jump at zero: however little the device gets, its context has to be set up.
     let inflate = |setting, share| of("decompress", setting, share);
     assert!(inflate("reconfiguration", 1) < 0.8 * inflate("static", 0));
@@ -99,10 +90,7 @@ fn a_card_without_figures_of_its_own_is_answered_from_the_other_with_more_doubt(
 
 #[test]
 fn without_a_fact_the_nearest_one_answers_or_nothing_does() {
-    let (inflate, deflate) = (
-        split("decompress", "static", 0),
-        split("compress", "static", 0),
-    );
+    let (inflate, deflate) = (split("decompress", "static", 0), split("compress", "static", 0));
     let poorer = Library::published().without(&["coproc.co.dec.f0", "coproc.co.comp.f0"]);
     let (known, width, _) = published(&inflate);
     let (guessed, wider, closeness) = predicted(&poorer, &inflate).unwrap();
@@ -114,11 +102,7 @@ fn without_a_fact_the_nearest_one_answers_or_nothing_does() {
 
 #[test]
 fn a_kept_context_is_faster_one_at_a_time_from_a_size_at_the_latest() {
-    let set = [
-        ("profile", "bf2"),
-        ("direction", "compress"),
-        ("context", "kept"),
-    ];
+    let set = [("profile", "bf2"), ("direction", "compress"), ("context", "kept")];
     let report = ask("codec", &set);
     let row = &report.rows[0];
     let from = row.shown().find(|one| one.kind.name == "faster from");
@@ -132,16 +116,8 @@ fn a_kept_context_is_faster_one_at_a_time_from_a_size_at_the_latest() {
 
 #[test]
 fn one_figure_stands_for_an_engine_in_splits_and_in_its_profile() {
-    let split = [
-        ("direction", "compress"),
-        ("setting", "static"),
-        ("share", "100"),
-    ];
-    let engine = [
-        ("profile", "bf2"),
-        ("direction", "compress"),
-        ("context", "kept"),
-    ];
+    let split = [("direction", "compress"), ("setting", "static"), ("share", "100")];
+    let engine = [("profile", "bf2"), ("direction", "compress"), ("context", "kept")];
     let (split, engine) = (ask("split", &split), ask("codec", &engine));
     let profile = overside_model::profile("bf2").unwrap();
     let operation: Operation = "compress-deflate".parse().unwrap();
@@ -171,11 +147,7 @@ fn an_initiator_and_a_level_are_answered_or_refused_by_key() {
             ("direction", "compress"),
             ("context", "kept"),
         ];
-        ask("codec", &set).rows[0]
-            .throughput
-            .clone()
-            .unwrap()
-            .answer
+        ask("codec", &set).rows[0].throughput.clone().unwrap().answer
     };
     assert!(core("1").unwrap().interval.typ > core("6").unwrap().interval.typ);
     assert!(core("9").unwrap_err().why.contains("level 9"));
@@ -201,11 +173,7 @@ fn another_host_takes_part_where_it_is_named() {
         set_measured(&mut asked, &own).unwrap();
         run(&asked, &library).unwrap()
     };
-    let set = [
-        ("direction", "compress"),
-        ("setting", "static"),
-        ("share", "0"),
-    ];
+    let set = [("direction", "compress"), ("setting", "static"), ("share", "0")];
     let alone = rate(&answered("split", &set).rows[0]);
     assert!((alone / 200e6 - 1.0).abs() < 0.05, "{alone}");
     let matched = answered("match", &[("on", "hyperscan"), ("pattern", "mean")]);
@@ -220,12 +188,8 @@ fn another_host_takes_part_where_it_is_named() {
 fn a_start_up_that_nobody_published_gives_no_ratio_for_small_inputs() {
     // Speed-ups were published for large inputs, of which the start is no part.
     let ratio = |size: &str| {
-        let set = [
-            ("profile", "bf2"),
-            ("direction", "compress"),
-            ("context", "kept"),
-            ("size", size),
-        ];
+        let set =
+            [("profile", "bf2"), ("direction", "compress"), ("context", "kept"), ("size", size)];
         let report = ask("codec", &set);
         let named = |one: &&overside_model::scenario::Metric| one.kind.name.ends_with("the host");
         report.rows[0].shown().find(named).unwrap().answer.clone()
@@ -233,11 +197,7 @@ fn a_start_up_that_nobody_published_gives_no_ratio_for_small_inputs() {
     assert!(ratio("256 MB").is_ok());
     assert!(ratio("1 MB").unwrap_err().why.contains("start"));
     // With a context for each input there is one: its cost is known.
-    let set = [
-        ("direction", "decompress"),
-        ("context", "new"),
-        ("host", "host-coproc-bf2"),
-    ];
+    let set = [("direction", "decompress"), ("context", "new"), ("host", "host-coproc-bf2")];
     let from = metric(&ask("codec", &set).rows[0], "faster from") / 1_048_576.0;
     assert!(from > 3.0 && from < 20.0, "{from}");
 }
@@ -249,10 +209,7 @@ fn the_ready_made_splits_answer_every_row() {
         assert!(report.missing.is_empty(), "{name}: {:?}", report.missing);
         assert!(!report.facts.is_empty() && report.provenance == "modelled");
         for row in &report.rows {
-            assert!(
-                row.shown().all(|shown| shown.answer.is_ok()),
-                "{name}: {row:?}"
-            );
+            assert!(row.shown().all(|shown| shown.answer.is_ok()), "{name}: {row:?}");
         }
     }
 }
@@ -265,9 +222,7 @@ fn a_split_names_what_limits_it_and_never_saves_more_than_all() {
     let anew = half("reconfiguration");
     assert_eq!(anew.rows[0].bottleneck.as_deref(), Some("context set-up"));
     assert!(rate(&anew.rows[0]) < rate(&fixed.rows[0]));
-    let saved = fixed.rows[0]
-        .shown()
-        .find(|one| one.kind.name == "CPU time saved");
+    let saved = fixed.rows[0].shown().find(|one| one.kind.name == "CPU time saved");
     let saved = figure(saved.unwrap());
     assert!(saved.typ < 0.5 && saved.high <= 1.0);
     // Where a context for each input makes the engine a loss, the row says so.
@@ -366,14 +321,6 @@ fn terms_that_nobody_measured_are_listed_only_where_they_are_asked_for() {
     let mut device = megabyte();
     device.completion = None;
     let device = cost(&profile, &device).unwrap();
-    assert!(
-        !device
-            .missing
-            .iter()
-            .any(|missing| missing.contains("cost of a doorbell"))
-    );
-    assert_eq!(
-        device.typ_ns, asked.typ_ns,
-        "what is missing counts as zero"
-    );
+    assert!(!device.missing.iter().any(|missing| missing.contains("cost of a doorbell")));
+    assert_eq!(device.typ_ns, asked.typ_ns, "what is missing counts as zero");
 }

@@ -40,11 +40,7 @@ fn compare(id: &str, published: &[f64], (low, high): (f64, f64)) -> f64 {
     let min = published.iter().copied().fold(f64::INFINITY, f64::min);
     let max = published.iter().copied().fold(0.0, f64::max);
     let miss = (low / max).max(min / high).max(1.0);
-    let verdict = if miss <= 1.0 {
-        "agrees".into()
-    } else {
-        format!("misses by {miss:.2}")
-    };
+    let verdict = if miss <= 1.0 { "agrees".into() } else { format!("misses by {miss:.2}") };
     println!("{id:32} published {min:.4} to {max:.4}, modelled {low:.4} to {high:.4}: {verdict}");
     miss
 }
@@ -66,46 +62,24 @@ fn held_out_facts_lie_in_the_models_intervals() {
     let largest = rate_mib_per_s(&bf2, "decompress-deflate", anew, 22.0 * MIB, 51.0 * MIB);
     check("coproc.dec.hw.ge7m", (smallest.0, largest.1));
     let small = rate_mib_per_s(&bf2, "decompress-deflate", anew, 0.1 * MIB, 0.24 * MIB);
-    check(
-        "coproc.dec.cpu_over_hw.100k",
-        (75.0 / small.1, 182.0 / small.0),
-    );
+    check("coproc.dec.cpu_over_hw.100k", (75.0 / small.1, 182.0 / small.0));
     let (small, large) = (
         rate_mib_per_s(&bf2, "compress-deflate", anew, 0.1 * MIB, 0.04 * MIB),
         rate_mib_per_s(&bf2, "compress-deflate", anew, 10.0 * MIB, 4.0 * MIB),
     );
-    check(
-        "coproc.comp.cpu_over_hw.small",
-        (37.0 / large.1, 78.0 / small.0),
-    );
+    check("coproc.comp.cpu_over_hw.small", (37.0 / large.1, 78.0 / small.0));
 
     // The engine alone against CPUs at 47 to 182 MiB/s of compressed input.
-    let engine = bf2
-        .operation("decompress-deflate".parse().unwrap())
-        .unwrap();
+    let engine = bf2.operation("decompress-deflate".parse().unwrap()).unwrap();
     let engine = engine.rate.as_ref().unwrap().interval();
-    check(
-        "coproc.dec.asic_over_cpu",
-        (engine.low / MIB / 182.0, engine.high / MIB / 47.0),
-    );
-    let lz4 = bf3
-        .operation("decompress-lz4-block".parse().unwrap())
-        .unwrap();
+    check("coproc.dec.asic_over_cpu", (engine.low / MIB / 182.0, engine.high / MIB / 47.0));
+    let lz4 = bf3.operation("decompress-lz4-block".parse().unwrap()).unwrap();
     let lz4 = lz4.rate.as_ref().unwrap().interval();
     let lz4_cpu = 2.7 * 1024.0 * MIB;
-    check(
-        "coproc.declz4.asic_over_cpu",
-        (lz4.low / lz4_cpu, lz4.high / lz4_cpu),
-    );
+    check("coproc.declz4.asic_over_cpu", (lz4.low / lz4_cpu, lz4.high / lz4_cpu));
 
     // 2 MiB inputs from the host; the rates count uncompressed bytes.
-    let host = rate_mib_per_s(
-        &bf2,
-        "decompress-deflate",
-        anew,
-        0.42 * 2.0 * MIB,
-        2.0 * MIB,
-    );
+    let host = rate_mib_per_s(&bf2, "decompress-deflate", anew, 0.42 * 2.0 * MIB, 2.0 * MIB);
     check("coproc.co.dec.r40", (host.0 / 0.42, host.1 / 0.42));
     let tasks = (5.0 * MIB / bf3.operations[0].max_source_bytes() as f64).ceil();
     check("coproc.cap.tasks_xml", (tasks, tasks));
@@ -121,18 +95,12 @@ fn held_out_facts_lie_in_the_models_intervals() {
     let BreakEven::NotBelow { bytes, .. } = outlook(&bf2, &asked).unwrap().break_even else {
         panic!("a bound from below was expected")
     };
-    check(
-        "coproc.dec.cutoff",
-        (bytes as f64 * 0.42 / MIB, f64::INFINITY),
-    );
+    check("coproc.dec.cutoff", (bytes as f64 * 0.42 / MIB, f64::INFINITY));
 
     // Different cards, corpora and paths: what misses must not miss by much, nor many.
     assert!(misses.iter().all(|(_, miss)| *miss <= 1.25), "{misses:?}");
     let missed = misses.iter().filter(|(_, miss)| *miss > 1.0).count();
-    println!(
-        "{missed} of {} held-out facts lie outside the model's interval",
-        misses.len()
-    );
+    println!("{missed} of {} held-out facts lie outside the model's interval", misses.len());
     assert!(missed * 4 <= misses.len(), "{misses:?}");
 }
 
@@ -156,14 +124,8 @@ fn published_orderings_hold() {
     for mib in [0.1, 1.0, 5.3, 17.5, 51.2] {
         let (fixed, anew) = (at(Setting::Static, mib), at(Setting::Reconfiguration, mib));
         let parts = &anew.parts;
-        assert!(
-            parts.reconfiguration.unwrap().typ_ns > parts.engine.unwrap().typ_ns,
-            "{mib}"
-        );
-        assert!(
-            fixed.low_ns < anew.low_ns && fixed.high_ns < anew.high_ns,
-            "{mib}"
-        );
+        assert!(parts.reconfiguration.unwrap().typ_ns > parts.engine.unwrap().typ_ns, "{mib}");
+        assert!(fixed.low_ns < anew.low_ns && fixed.high_ns < anew.high_ns, "{mib}");
     }
 
     // R2: the hardware loses to CPUs (37 to 78 MiB/s) on small inputs and wins on large ones.
@@ -180,22 +142,10 @@ fn published_orderings_hold() {
         let entry = device.operation(name.parse().unwrap()).unwrap();
         entry.rate.as_ref().unwrap().interval().typ / MIB
     };
-    assert!(
-        typ(&bf2, "decompress-deflate") > 260.0,
-        "engine > libdeflate"
-    );
-    assert!(
-        file(&bf2, "decompress-deflate", 5.3 * MIB, 0.42) < 105.0,
-        "zlib > hardware"
-    );
-    assert!(
-        typ(&bf3, "decompress-lz4-block") > 2.7 * 1024.0,
-        "engine > CPUs"
-    );
-    assert!(
-        file(&bf3, "decompress-lz4-block", 2.0 * MIB, 0.55) < 1200.0,
-        "CPUs >> hardware"
-    );
+    assert!(typ(&bf2, "decompress-deflate") > 260.0, "engine > libdeflate");
+    assert!(file(&bf2, "decompress-deflate", 5.3 * MIB, 0.42) < 105.0, "zlib > hardware");
+    assert!(typ(&bf3, "decompress-lz4-block") > 2.7 * 1024.0, "engine > CPUs");
+    assert!(file(&bf3, "decompress-lz4-block", 2.0 * MIB, 0.55) < 1200.0, "CPUs >> hardware");
 
     // R6: Q4 > Q1 > Q2 and Q3 on full buffers.
     let matching = |pattern: &str| {
@@ -203,10 +153,7 @@ fn published_orderings_hold() {
         work.patterns = vec![pattern.into()];
         cost(&bf2, &work).unwrap().parts.engine.unwrap()
     };
-    let (q1, q2) = (
-        matching("At (.+)Exit (.+)"),
-        matching("(.+) on (.+) at Exit (.+)"),
-    );
+    let (q1, q2) = (matching("At (.+)Exit (.+)"), matching("(.+) on (.+) at Exit (.+)"));
     let (q3, q4) = (matching("on (.+) at (.+)"), matching("Ramp to (.+)"));
     assert!(q4.high_ns < q1.low_ns && q1.high_ns < q2.low_ns && q1.high_ns < q3.low_ns);
 }

@@ -82,10 +82,9 @@ fn the_collection_is_the_one_that_was_handed_out_with_its_additions() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let shared = std::env::var_os("OVERSIDE_SHARED").map_or(root.join("../shared"), PathBuf::from);
     let read = |path: PathBuf| std::fs::read_to_string(path).ok();
-    let (Some(original), Some(additions)) = (
-        read(shared.join("facts/published.yaml")),
-        read(shared.join("facts/additions.yaml")),
-    ) else {
+    let (Some(original), Some(additions)) =
+        (read(shared.join("facts/published.yaml")), read(shared.join("facts/additions.yaml")))
+    else {
         eprintln!("skipped: there are no facts in {}", shared.display());
         return;
     };
@@ -143,10 +142,7 @@ fn every_number_of_a_profile_stands_in_a_fact_or_shows_how_it_was_derived() {
 /// The generation of a card, or a host, that a text names.
 fn machine(text: &str) -> Vec<&'static str> {
     let text = text.to_lowercase().replace("bf-", "bf");
-    ["bf1", "bf2", "bf3", "octeon", "host"]
-        .into_iter()
-        .filter(|name| text.contains(name))
-        .collect()
+    ["bf1", "bf2", "bf3", "octeon", "host"].into_iter().filter(|name| text.contains(name)).collect()
 }
 
 fn significant_digits(number: f64) -> usize {
@@ -232,9 +228,7 @@ fn no_literal_in_the_code_repeats_a_number_that_judges_the_model() {
             .flat_map(|fact| fact.figures())
             .flat_map(|figure| {
                 let name = figure.name();
-                numbers(&figure)
-                    .into_iter()
-                    .map(move |number| (name.clone(), number))
+                numbers(&figure).into_iter().map(move |number| (name.clone(), number))
             })
             .collect()
     };
@@ -247,10 +241,7 @@ fn no_literal_in_the_code_repeats_a_number_that_judges_the_model() {
         .collect();
     assert!(judging.len() > 100);
     let mut files = Vec::new();
-    sources(
-        &PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src"),
-        &mut files,
-    );
+    sources(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
     assert!(files.len() > 10);
     for file in files {
         for literal in literals(&std::fs::read_to_string(&file).unwrap()) {

@@ -17,34 +17,17 @@ fn every_design_is_answered_with_a_bottleneck_and_its_host_cores() {
     assert_eq!(report.rows.len(), 18);
     assert_eq!(report.provenance, "modelled");
     for row in &report.rows {
-        assert!(
-            row.bottleneck.is_some() && row.method == Method::ClosedForm,
-            "{row:?}"
-        );
+        assert!(row.bottleneck.is_some() && row.method == Method::ClosedForm, "{row:?}");
         let interval = figure(row.throughput.as_ref().unwrap());
-        assert!(
-            interval.low < interval.typ && interval.typ < interval.high,
-            "{row:?}"
-        );
+        assert!(interval.low < interval.typ && interval.typ < interval.high, "{row:?}");
     }
-    let cores: Vec<f64> = report.rows[..18]
-        .iter()
-        .map(|row| figure(row.host_cores.as_ref().unwrap()).typ)
-        .collect();
+    let cores: Vec<f64> =
+        report.rows[..18].iter().map(|row| figure(row.host_cores.as_ref().unwrap()).typ).collect();
     // One host core for each of eight Arm cores, one for all, or those that serve beside them.
     for (index, expected) in [8.0, 0.0, 8.0, 1.0, 3.0, 8.0].into_iter().enumerate() {
-        assert!(
-            cores[3 * index..3 * index + 3]
-                .iter()
-                .all(|one| *one == expected),
-            "{cores:?}"
-        );
+        assert!(cores[3 * index..3 * index + 3].iter().all(|one| *one == expected), "{cores:?}");
     }
-    assert!(
-        report.facts.keys().any(|id| id.starts_with("dpukv.")),
-        "{:?}",
-        report.facts
-    );
+    assert!(report.facts.keys().any(|id| id.starts_with("dpukv.")), "{:?}", report.facts);
 }
 
 #[test]
@@ -53,16 +36,8 @@ fn the_same_cores_serve_as_much_when_simulated_as_the_formulas_say() {
     let simulated = ask("kv", &[("design", DESIGNS), ("requests", "200000")]);
     for (formula, events) in closed.rows.iter().zip(&simulated.rows) {
         assert_eq!(events.method, Method::Simulated);
-        assert!(
-            near(rate(events), rate(formula), 0.03),
-            "{:?}",
-            events.labels
-        );
-        assert!(
-            near(latency_ns(events), latency_ns(formula), 0.05),
-            "{:?}",
-            events.labels
-        );
+        assert!(near(rate(events), rate(formula), 0.03), "{:?}", events.labels);
+        assert!(near(latency_ns(events), latency_ns(formula), 0.05), "{:?}", events.labels);
         assert_eq!(metric(events, "dropped"), 0.0);
     }
 }
@@ -74,11 +49,7 @@ fn where_next_to_nothing_queues_formula_and_simulation_agree() {
     let simulated = ask("kv", &[set[0], set[1], ("requests", "100000")]);
     for (formula, events) in closed.rows.iter().zip(&simulated.rows) {
         assert!(near(rate(events), 1e5, 0.02), "{:?}", events.labels);
-        assert!(
-            near(latency_ns(events), latency_ns(formula), 0.01),
-            "{:?}",
-            events.labels
-        );
+        assert!(near(latency_ns(events), latency_ns(formula), 0.01), "{:?}", events.labels);
     }
 }
 
@@ -89,11 +60,7 @@ fn requests_wait_for_cores_as_queueing_theory_says() {
     let formula = ask("kv", &set);
     let events = ask("kv", &[set[0], set[1], ("requests", "2000000")]);
     assert!(
-        near(
-            latency_ns(&events.rows[0]),
-            latency_ns(&formula.rows[0]),
-            0.03
-        ),
+        near(latency_ns(&events.rows[0]), latency_ns(&formula.rows[0]), 0.03),
         "{} {}",
         latency_ns(&events.rows[0]),
         latency_ns(&formula.rows[0])
@@ -108,12 +75,7 @@ fn skewed_keys_are_bound_by_the_core_that_has_the_most_wanted() {
     let events = ask("kv", &[set[0], set[1], ("requests", "500000")]);
     for ((even, formula), events) in uniform.rows.iter().zip(&formula.rows).zip(&events.rows) {
         assert!(rate(formula) < 0.95 * rate(even), "{:?}", formula.labels);
-        assert!(
-            near(rate(events), rate(formula), 0.03),
-            "{} {}",
-            rate(events),
-            rate(formula)
-        );
+        assert!(near(rate(events), rate(formula), 0.03), "{} {}", rate(events), rate(formula));
     }
     assert!(!formula.notes.is_empty());
 }
@@ -123,34 +85,20 @@ fn more_than_can_be_answered_is_dropped_and_not_hidden() {
     let set = [("design", "dpu-only"), ("load", "30 Mops/s")];
     let closed = ask("kv", &set);
     assert!(closed.rows[0].latency.as_ref().unwrap().answer.is_err());
-    let report = ask(
-        "kv",
-        &[set[0], set[1], ("queue", "64"), ("requests", "300000")],
-    );
+    let report = ask("kv", &[set[0], set[1], ("queue", "64"), ("requests", "300000")]);
     let row = &report.rows[0];
     assert!(near(rate(row), rate(&closed.rows[0]), 0.02));
     // 17.6 of 30 are answered.
-    assert!(
-        (metric(row, "dropped") - (1.0 - 17.6 / 30.0)).abs() < 0.02,
-        "{row:?}"
-    );
+    assert!((metric(row, "dropped") - (1.0 - 17.6 / 30.0)).abs() < 0.02, "{row:?}");
     // A full queue of 64 in front of a core of 2.2 Mops.
-    assert!(
-        near(latency_ns(row), 65.0 / 2.2e6 * 1e9, 0.05),
-        "{}",
-        latency_ns(row)
-    );
+    assert!(near(latency_ns(row), 65.0 / 2.2e6 * 1e9, 0.05), "{}", latency_ns(row));
 }
 
 #[test]
 fn the_same_seed_has_the_same_answer() {
     let with = |seed| {
-        let set = [
-            ("design", "dual"),
-            ("load", "20 Mops/s"),
-            ("requests", "50000"),
-            ("seed", seed),
-        ];
+        let set =
+            [("design", "dual"), ("load", "20 Mops/s"), ("requests", "50000"), ("seed", seed)];
         latency_ns(&ask("kv", &set).rows[0])
     };
     assert_eq!(with("7"), with("7"));
@@ -170,11 +118,7 @@ fn larger_dmas_carry_more_requests_at_the_same_cost() {
 fn a_store_on_the_card_alone_moves_nothing_to_the_host() {
     let report = ask("kv", &[("design", "dpu-only")]);
     let row = &report.rows[0];
-    let moved = figure(
-        row.shown()
-            .find(|one| one.kind.name.contains("PCIe"))
-            .unwrap(),
-    );
+    let moved = figure(row.shown().find(|one| one.kind.name.contains("PCIe")).unwrap());
     assert_eq!((moved.low, moved.high), (0.0, 0.0));
 }
 
@@ -182,12 +126,7 @@ fn a_store_on_the_card_alone_moves_nothing_to_the_host() {
 fn cards_without_figures_have_no_prediction_and_relatives_a_wide_one() {
     let unknown = ask("kv", &[("profile", "octeon-tx2"), ("design", "dpu-only")]);
     assert!(unknown.rows[0].throughput.as_ref().unwrap().answer.is_err());
-    assert!(
-        unknown
-            .missing
-            .iter()
-            .any(|one| one.remedy.contains("YCSB"))
-    );
+    assert!(unknown.missing.iter().any(|one| one.remedy.contains("YCSB")));
 
     let twice = ask("kv", &[("profile", "bf3"), ("design", "dpu-only")]);
     let measured = ask("kv", &[("profile", "bf3-8c"), ("design", "dpu-only")]);
@@ -215,15 +154,11 @@ fn what_was_left_out_is_predicted_from_the_rest_or_not_at_all() {
 #[test]
 fn clients_on_a_card_do_not_care_where_the_server_is() {
     let report = ask("pairings", &[("pairing", "ch-sh, cd-sh, cd-sd")]);
-    let relative: Vec<f64> = (report.rows.iter())
-        .map(|row| metric(row, "throughput over ch-sh"))
-        .collect();
+    let relative: Vec<f64> =
+        (report.rows.iter()).map(|row| metric(row, "throughput over ch-sh")).collect();
     for of_store in relative.chunks(3) {
         assert_eq!(of_store[0], 1.0);
-        assert!(
-            of_store[1] < 1.0 && of_store[1] == of_store[2],
-            "{relative:?}"
-        );
+        assert!(of_store[1] < 1.0 && of_store[1] == of_store[2], "{relative:?}");
     }
 }
 
@@ -239,29 +174,14 @@ fn a_server_on_the_card_is_best_for_dpdk_on_the_newest_card_only() {
 #[test]
 fn values_that_cannot_be_are_named_with_what_is_allowed() {
     let error = refused("kv", &[("design", "shard")]);
-    assert_eq!(
-        (error.key.as_str(), error.suggestion.as_deref()),
-        ("design", Some("shrd"))
-    );
+    assert_eq!((error.key.as_str(), error.suggestion.as_deref()), ("design", Some("shrd")));
     let error = refused("kv", &[("load", "5"), ("in_flight", "100")]);
     assert!(error.to_string().contains("not both"), "{error}");
     let error = refused("kv", &[("gets", "101")]);
-    assert!(
-        error.key == "gets" && error.remedy.contains("100"),
-        "{error}"
-    );
-    let error = refused(
-        "kv",
-        &[
-            ("requests", "100000000"),
-            ("batch", "1, 2, 4, 8, 16, 32, 64"),
-        ],
-    );
+    assert!(error.key == "gets" && error.remedy.contains("100"), "{error}");
+    let error = refused("kv", &[("requests", "100000000"), ("batch", "1, 2, 4, 8, 16, 32, 64")]);
     assert!(error.to_string().contains("events"), "{error}");
-    let error = refused(
-        "pairings",
-        &[("submode", "sm3"), ("store", "herd"), ("pairing", "ch-sh")],
-    );
+    let error = refused("pairings", &[("submode", "sm3"), ("store", "herd"), ("pairing", "ch-sh")]);
     assert_eq!(error.key, "submode");
 }
 
@@ -312,11 +232,7 @@ fn no_more_than_the_load_is_served_and_no_more_cores_are_counted_than_it_needs()
     assert!(cores < 8.0);
     assert_eq!(at("sav", "5 Mops/s").1, 1.0);
     // Somebody who says how many gets as many.
-    let set = [
-        ("design", "cpu-only"),
-        ("load", "5 Mops/s"),
-        ("host_cores", "7"),
-    ];
+    let set = [("design", "cpu-only"), ("load", "5 Mops/s"), ("host_cores", "7")];
     let row = &ask("kv", &set).rows[0];
     assert_eq!(figure(row.host_cores.as_ref().unwrap()).typ, 7.0);
 }

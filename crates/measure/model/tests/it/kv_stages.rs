@@ -24,9 +24,7 @@ fn asked(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static s
 
 fn one(more: &[(&'static str, &'static str)]) -> (f64, String) {
     let report = ask("kv-stages", &asked(more));
-    let [row] = &report.rows[..] else {
-        panic!("{report:?}")
-    };
+    let [row] = &report.rows[..] else { panic!("{report:?}") };
     assert_eq!(report.provenance, "modelled");
     (rate(row), row.bottleneck.clone().unwrap())
 }
@@ -39,32 +37,12 @@ fn is_near(a: f64, b: f64) -> bool {
 fn the_slowest_cores_limit_each_design() {
     for (more, ns, bottleneck) in [
         (&[("design", "cpu-only")][..], 170.0, "host cores"),
-        (
-            &[("design", "cpu-only"), ("host_cores", "2")],
-            85.0,
-            "host cores",
-        ),
-        (
-            &[("design", "dpu-only"), ("dpu_speed", "0.5")],
-            340.0,
-            "DPU cores",
-        ),
-        (
-            &[("design", "lat"), ("dpu_cores", "4")],
-            190.0 / 4.0,
-            "DPU cores",
-        ),
+        (&[("design", "cpu-only"), ("host_cores", "2")], 85.0, "host cores"),
+        (&[("design", "dpu-only"), ("dpu_speed", "0.5")], 340.0, "DPU cores"),
+        (&[("design", "lat"), ("dpu_cores", "4")], 190.0 / 4.0, "DPU cores"),
         (&[("design", "sav"), ("dpu_cores", "4")], 50.0, "host cores"),
-        (
-            &[("design", "sav"), ("dpu_cores", "3")],
-            190.0 / 3.0,
-            "DPU cores",
-        ),
-        (
-            &[("design", "cpu-only"), ("client_cores", "1")],
-            200.0,
-            "the clients' cores",
-        ),
+        (&[("design", "sav"), ("dpu_cores", "3")], 190.0 / 3.0, "DPU cores"),
+        (&[("design", "cpu-only"), ("client_cores", "1")], 200.0, "the clients' cores"),
         // An agent in place of a DPU takes the clients' core.
         (
             &[("design", "sav"), ("client_cores", "1"), ("dpu", "clients")],
@@ -72,42 +50,17 @@ fn the_slowest_cores_limit_each_design() {
             "the clients' cores",
         ),
         // The core with the keys, 50 ns; five cores with clients, of 190 ns each, would do 38.
+        (&[("design", "dual"), ("host_cores", "3"), ("dpu_cores", "3")], 50.0, "host cores"),
         (
-            &[("design", "dual"), ("host_cores", "3"), ("dpu_cores", "3")],
-            50.0,
-            "host cores",
-        ),
-        (
-            &[
-                ("design", "dual"),
-                ("host_cores", "2"),
-                ("dpu_speed", "0.5"),
-            ],
+            &[("design", "dual"), ("host_cores", "2"), ("dpu_speed", "0.5")],
             1.0 / (1.0 / 190.0 + 1.0 / 380.0),
             "DPU cores",
         ),
-        (
-            &[("design", "proc"), ("host_cores", "2")],
-            95.0,
-            "host cores",
-        ),
-        (
-            &[
-                ("design", "proc"),
-                ("host_cores", "4"),
-                ("dpu_speed", "0.5"),
-            ],
-            100.0,
-            "DPU cores",
-        ),
+        (&[("design", "proc"), ("host_cores", "2")], 95.0, "host cores"),
+        (&[("design", "proc"), ("host_cores", "4"), ("dpu_speed", "0.5")], 100.0, "DPU cores"),
         // Three of four requests are for another core: 170 + 3/4 x 70, on the slowest core.
         (
-            &[
-                ("design", "shrd"),
-                ("host_cores", "2"),
-                ("dpu_cores", "2"),
-                ("dpu_speed", "0.5"),
-            ],
+            &[("design", "shrd"), ("host_cores", "2"), ("dpu_cores", "2"), ("dpu_speed", "0.5")],
             2.0 * 222.5 / 4.0,
             "DPU cores",
         ),
@@ -120,10 +73,7 @@ fn the_slowest_cores_limit_each_design() {
 
 #[test]
 fn what_a_request_burns_on_either_side_is_told() {
-    let report = ask(
-        "kv-stages",
-        &asked(&[("design", "cpu-only, sav"), ("dpu_speed", "0.5")]),
-    );
+    let report = ask("kv-stages", &asked(&[("design", "cpu-only, sav"), ("dpu_speed", "0.5")]));
     let of = |row: usize, name: &str| metric(&report.rows[row], name);
     assert!(is_near(of(0, "host CPU a request"), 170.0));
     assert!(of(0, "DPU CPU a request").abs() < 1e-9);
@@ -160,10 +110,7 @@ fn queues_in_front_of_the_cores_agree_with_the_formulas() {
         let report = ask("kv-stages", &asked(&more));
         assert_eq!(report.rows[0].method, Method::Simulated);
         let (formula, _) = one(&more[..4]);
-        assert!(
-            (rate(&report.rows[0]) / formula - 1.0).abs() < 0.03,
-            "{design}"
-        );
+        assert!((rate(&report.rows[0]) / formula - 1.0).abs() < 0.03, "{design}");
     }
 }
 
@@ -172,12 +119,7 @@ fn without_measured_costs_there_is_no_prediction() {
     let report = ask("kv-stages", &[]);
     assert_eq!(report.rows.len(), 6);
     assert_eq!(report.missing.len(), 1, "{:?}", report.missing);
-    assert!(
-        report
-            .missing
-            .iter()
-            .all(|one| one.remedy.contains("overside kv profile --json"))
-    );
+    assert!(report.missing.iter().all(|one| one.remedy.contains("overside kv profile --json")));
     let refused = refused("kv-stages", &asked(&[("design", "dual")])).to_string();
     assert!(refused.contains("2 or more"), "{refused}");
 }

@@ -23,9 +23,8 @@ fn polled(primitive: Primitive, bytes: f64) -> Transfer {
 
 fn latency(card: &str, transfer: Transfer) -> f64 {
     let evidence = profile(card).unwrap().evidence();
-    let answer = evidence.predict(EvidenceLevel::Same, |values| {
-        dma::latency(values, "", &transfer)
-    });
+    let answer =
+        evidence.predict(EvidenceLevel::Same, |values| dma::latency(values, "", &transfer));
     answer.unwrap().interval.typ
 }
 
@@ -51,10 +50,7 @@ fn a_latency_that_was_measured_on_the_card_needs_no_formula() {
     measure_copies(&mut calibrated, [2000.0, 8000.0]);
     let library = Library::new(vec![calibrated]);
     let latency = |bytes, initiator| {
-        let transfer = Transfer {
-            initiator,
-            ..polled(Primitive::Dma, bytes)
-        };
+        let transfer = Transfer { initiator, ..polled(Primitive::Dma, bytes) };
         dma::engine(&library, "bf2", &transfer, 1.0).latency_ns
     };
     let typ = |bytes| latency(bytes, Initiator::Host).unwrap().interval.typ;
@@ -84,28 +80,20 @@ fn a_range_of_an_owners_gives_a_latency_with_its_interval() {
     let transfer = polled(Primitive::Dma, 64.0);
     let answer = dma::engine(&library, "bf2-200g", &transfer, 1.0).latency_ns;
     let interval = answer.unwrap().interval;
-    assert!(
-        interval.low <= 1010.0 && interval.high >= 3000.0,
-        "{interval:?}"
-    );
+    assert!(interval.low <= 1010.0 && interval.high >= 3000.0, "{interval:?}");
     assert!((1000.0..3100.0).contains(&interval.typ), "{interval:?}");
 }
 
 #[test]
 fn a_rate_that_was_measured_on_the_card_is_that_of_its_engine() {
     let mut calibrated = profile("bf2").unwrap();
-    let mut rates = Table {
-        unit: Unit::MBPerS,
-        ..(calibrated.tables.values().next()).unwrap().clone()
-    };
+    let mut rates =
+        Table { unit: Unit::MBPerS, ..(calibrated.tables.values().next()).unwrap().clone() };
     (rates.by, rates.at, rates.value) = (Axis::Bytes, vec![64.0, 65536.0], vec![320.0, 8000.0]);
     (calibrated.tables).insert("dma.copy.rate.poll".into(), rates);
     let library = Library::new(vec![calibrated]);
     let busy_ns = |bytes, cores| {
-        let transfer = Transfer {
-            initiator: Initiator::Host,
-            ..polled(Primitive::Dma, bytes)
-        };
+        let transfer = Transfer { initiator: Initiator::Host, ..polled(Primitive::Dma, bytes) };
         let answer = dma::engine(&library, "bf2", &transfer, cores).busy_ns;
         answer.unwrap().interval.typ
     };
@@ -122,14 +110,8 @@ fn a_transfer_takes_longer_the_longer_it_is_and_never_less_by_events() {
         for initiator in [Initiator::Host, Initiator::Soc] {
             let mut before = 0.0;
             for power in 1..24 {
-                let poll = Transfer {
-                    initiator,
-                    ..polled(Primitive::Dma, f64::from(1 << power))
-                };
-                let event = Transfer {
-                    completion: Completion::Event,
-                    ..poll
-                };
+                let poll = Transfer { initiator, ..polled(Primitive::Dma, f64::from(1 << power)) };
+                let event = Transfer { completion: Completion::Event, ..poll };
                 let now = latency(card, poll);
                 assert!(now > before && latency(card, event) > now, "{card} {power}");
                 before = now;
@@ -152,11 +134,7 @@ fn rdma_is_the_better_one_for_long_reads_and_dma_for_short_ones_on_a_bluefield_2
 
 #[test]
 fn microseconds_need_a_calibrated_card() {
-    let set = [
-        ("primitive", "dma"),
-        ("initiator", "dpu"),
-        ("access", "read"),
-    ];
+    let set = [("primitive", "dma"), ("initiator", "dpu"), ("access", "read")];
     let report = ask("dma", &set);
     for row in &report.rows {
         let why = row.latency.as_ref().unwrap().answer.as_ref().unwrap_err();
@@ -188,10 +166,7 @@ fn short_dmas_are_bound_by_cores_and_long_ones_by_the_link() {
 
 #[test]
 fn shares_are_fair_by_weight_and_use_all_that_is_asked_for() {
-    let ask = |bytes_per_s, weight| Demand {
-        bytes_per_s,
-        weight,
-    };
+    let ask = |bytes_per_s, weight| Demand { bytes_per_s, weight };
     // Nobody is held back while there is room.
     assert_eq!(shares(10.0, &[ask(3.0, 1.0), ask(4.0, 1.0)]), [3.0, 4.0]);
     // A small one keeps all of its own, the others share the rest.
@@ -209,16 +184,12 @@ fn waiting_grows_with_load_and_traffic_loses_more_beside_more_dma() {
     assert!((stretch(load_of(4.0)) - 4.0).abs() < 1e-9);
     let evidence = profile("bf2-200g").unwrap().evidence();
     let loss = |intensity| {
-        let answer = evidence.predict(EvidenceLevel::Same, |values| {
-            traffic_loss(values, "", intensity)
-        });
+        let answer =
+            evidence.predict(EvidenceLevel::Same, |values| traffic_loss(values, "", intensity));
         answer.unwrap().interval.typ
     };
     assert!(loss(0.25) < loss(0.5) && loss(0.5) < loss(1.0));
-    assert!(
-        (loss(1.0) - 0.366).abs() < 1e-9,
-        "as published at full load"
-    );
+    assert!((loss(1.0) - 0.366).abs() < 1e-9, "as published at full load");
 }
 
 #[test]
@@ -229,12 +200,8 @@ fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
     for intensity in ["25", "100"] {
         let closed = ask("interference", &[("intensity", intensity)]);
         let closed = gbps(&closed, 0).typ;
-        let set = [
-            ("beside", "dma"),
-            ("intensity", intensity),
-            ("phase", "30 ms"),
-            ("windows", "2"),
-        ];
+        let set =
+            [("beside", "dma"), ("intensity", intensity), ("phase", "30 ms"), ("windows", "2")];
         let series = ask("interference", &set);
         assert_eq!(series.rows.len(), 6);
         for row in [0, 1, 5] {
@@ -244,10 +211,7 @@ fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
         }
         for row in [2, 3] {
             let beside = gbps(&series, row);
-            assert!(
-                (beside.typ / closed - 1.0).abs() < 0.05,
-                "{beside:?}, {closed}"
-            );
+            assert!((beside.typ / closed - 1.0).abs() < 0.05, "{beside:?}, {closed}");
             assert!(beside.low < beside.typ && beside.high <= 10.0 + 1e-9);
         }
     }
@@ -260,16 +224,10 @@ fn over_time_traffic_falls_to_the_closed_form_beside_dmas_and_recovers() {
 #[test]
 fn a_card_that_loses_more_than_waiting_explains_is_simulated_all_the_same() {
     let text = profile("bf2-200g").unwrap().to_toml();
-    let wild = text
-        .replace("value = 3.1", "value = 1.05")
-        .replace("value = 36.6", "value = 99");
+    let wild = text.replace("value = 3.1", "value = 1.05").replace("value = 36.6", "value = 99");
     assert_ne!(wild, text);
     let wild = Profile::parse("bf2-200g.toml", &wild).unwrap();
-    let set = [
-        ("profile", "bf2-200g"),
-        ("intensity", "100"),
-        ("phase", "1 ms"),
-    ];
+    let set = [("profile", "bf2-200g"), ("intensity", "100"), ("phase", "1 ms")];
     let report = ask_of(&Library::new(vec![wild]), "interference", &set).unwrap();
     assert!(report.rows.len() > 6);
 }
@@ -287,9 +245,8 @@ fn a_path_through_the_cards_cores_is_the_same_in_every_scenario() {
 fn what_passes_no_core_of_the_card_is_as_fast_behind_every_card() {
     let rate = |card: &str, submode| {
         let evidence = profile(card).unwrap().evidence();
-        let answer = evidence.predict(EvidenceLevel::Same, |values| {
-            tcp_through(values, "", submode)
-        });
+        let answer =
+            evidence.predict(EvidenceLevel::Same, |values| tcp_through(values, "", submode));
         answer.unwrap().interval.typ
     };
     for card in ["bf1", "bf2-200g", "bf3-8c"] {
@@ -302,25 +259,13 @@ fn what_passes_no_core_of_the_card_is_as_fast_behind_every_card() {
 
 #[test]
 fn the_ready_made_questions_about_links_are_answered() {
-    for name in [
-        "dma-primitives",
-        "network-paths",
-        "dma-beside-traffic",
-        "dma-burst",
-    ] {
+    for name in ["dma-primitives", "network-paths", "dma-beside-traffic", "dma-burst"] {
         let report = preset(name);
-        let answered = report
-            .rows
-            .iter()
-            .filter(|row| row.shown().any(|one| one.answer.is_ok()));
+        let answered = report.rows.iter().filter(|row| row.shown().any(|one| one.answer.is_ok()));
         assert_eq!(answered.count(), report.rows.len(), "{name}");
         assert!(!report.facts.is_empty(), "{name}");
     }
-    let set = [
-        ("primitive", "rdma-inline"),
-        ("access", "write"),
-        ("bytes", "4 KiB"),
-    ];
+    let set = [("primitive", "rdma-inline"), ("access", "write"), ("bytes", "4 KiB")];
     let error = refused("dma", &set);
     assert_eq!(error.key, "bytes");
     assert!(error.remedy.contains("128"), "{error}");
@@ -329,12 +274,7 @@ fn the_ready_made_questions_about_links_are_answered() {
 #[test]
 fn no_more_passes_a_card_than_its_port_carries_and_losses_are_of_what_was_sent() {
     let port = 25e9 / 8.0;
-    let set = [
-        ("profile", "bf2"),
-        ("load", "800"),
-        ("path_rate", "1000"),
-        ("frames", "20000"),
-    ];
+    let set = [("profile", "bf2"), ("load", "800"), ("path_rate", "1000"), ("frames", "20000")];
     let onpath = ask("onpath", &set);
     let carried = figure(onpath.rows[0].throughput.as_ref().unwrap());
     assert!(carried.high <= port * 1.001, "{carried:?}");
@@ -344,18 +284,11 @@ fn no_more_passes_a_card_than_its_port_carries_and_losses_are_of_what_was_sent()
     let through = ask("network", &[("profile", "bf2"), ("path", "off-path")]);
     let carried = figure(through.rows[0].throughput.as_ref().unwrap());
     assert!(carried.high <= port, "{carried:?}");
-    assert_eq!(
-        through.rows[0].bottleneck.as_deref(),
-        Some("the card's port")
-    );
+    assert_eq!(through.rows[0].bottleneck.as_deref(), Some("the card's port"));
 
     for beside in ["dma", "engine"] {
-        let set = [
-            ("profile", "bf2-200g"),
-            ("beside", beside),
-            ("intensity", "100"),
-            ("traffic", "800"),
-        ];
+        let set =
+            [("profile", "bf2-200g"), ("beside", beside), ("intensity", "100"), ("traffic", "800")];
         let row = &ask("interference", &set).rows[0];
         let kept = figure(row.throughput.as_ref().unwrap());
         assert!(kept.high <= 200e9 / 8.0, "{kept:?}");

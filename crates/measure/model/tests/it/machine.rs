@@ -8,9 +8,7 @@ use overside_model::{EvidenceLevel, Library};
 use crate::ask::{ask, assert_says, latency_ns, rate, refused};
 
 fn figure<'a>(fact: &'a Fact, keys: &[&str]) -> Figure<'a> {
-    (fact.figures().into_iter())
-        .find(|figure| figure.path == keys)
-        .unwrap()
+    (fact.figures().into_iter()).find(|figure| figure.path == keys).unwrap()
 }
 
 fn left_out(id: &str, keys: &[&str]) -> (f64, overside_model::Prediction) {
@@ -34,10 +32,7 @@ fn a_database_on_flash_of_a_card_waits_for_it_and_in_memory_for_cores() {
 #[test]
 fn every_query_has_a_time_and_more_data_takes_longer_by_as_much_or_less() {
     let one = ask("query", &[("profile", "bf3"), ("data", "cold")]);
-    let two = ask(
-        "query",
-        &[("profile", "bf3"), ("data", "cold"), ("scale", "20")],
-    );
+    let two = ask("query", &[("profile", "bf3"), ("data", "cold"), ("scale", "20")]);
     assert_eq!(one.rows.len(), 23);
     for (one, two) in one.rows.iter().zip(&two.rows) {
         // Planning does not grow, and small tables keep more cores busy.
@@ -77,15 +72,11 @@ fn more_cores_scan_faster_but_not_in_proportion() {
     for card in ["bf2", "bf3", "octeon-tx2"] {
         let report = ask("pushdown", &[("profile", card)]);
         let rates: Vec<f64> = report.rows.iter().map(rate).collect();
-        let cores: Vec<f64> = (report.rows.iter())
-            .map(|row| row.labels.last().unwrap().1.parse().unwrap())
-            .collect();
+        let cores: Vec<f64> =
+            (report.rows.iter()).map(|row| row.labels.last().unwrap().1.parse().unwrap()).collect();
         for at in 1..rates.len() {
             assert!(rates[at] > rates[at - 1], "{card}: {rates:?}");
-            assert!(
-                rates[at] / cores[at] < rates[at - 1] / cores[at - 1],
-                "{card}: {rates:?}"
-            );
+            assert!(rates[at] / cores[at] < rates[at - 1] / cores[at - 1], "{card}: {rates:?}");
         }
     }
 }
@@ -114,18 +105,10 @@ fn a_figure_that_is_left_out_is_predicted_from_its_neighbours() {
         ("idio.stream.copy", vec!["BF-2", "8"], EvidenceLevel::Card),
         ("dpbento.str.strcat.256", vec!["BF-3"], EvidenceLevel::Card),
         ("dpbento.cpu.int8.add", vec!["host"], EvidenceLevel::Card),
-        (
-            "dpbento.sto.rnd.read.4MB",
-            vec!["BF-3"],
-            EvidenceLevel::Card,
-        ),
+        ("dpbento.sto.rnd.read.4MB", vec!["BF-3"], EvidenceLevel::Card),
         ("idio.mem.m1.large", vec!["BF-2/BF-3"], EvidenceLevel::Card),
         ("idio.hash.city64", vec!["BF-2"], EvidenceLevel::Application),
-        (
-            "dpbento.mem.seq.write.4MB",
-            vec!["BF-3"],
-            EvidenceLevel::Application,
-        ),
+        ("dpbento.mem.seq.write.4MB", vec!["BF-3"], EvidenceLevel::Application),
     ] {
         let (published, without) = left_out(id, &keys);
         assert_eq!(without.closeness, closeness, "{id}");
@@ -155,11 +138,7 @@ fn times_of_queries_were_not_fitted_and_most_lie_in_their_intervals() {
         })
         .collect();
     assert!(times.len() > 150);
-    assert!(
-        times
-            .iter()
-            .all(|one| !one.fitted && one.closeness == EvidenceLevel::Application)
-    );
+    assert!(times.iter().all(|one| !one.fitted && one.closeness == EvidenceLevel::Application));
     let inside = times.iter().filter(|one| one.inside).count() as f64 / times.len() as f64;
     assert!(inside >= 0.85, "{inside}");
 }

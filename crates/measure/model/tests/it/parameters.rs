@@ -30,11 +30,7 @@ fn what_is_registered_is_taken() {
     assert!(profile.evidence().get("stream.copy").is_some());
     assert!(profile.why_not_emulated().unwrap().contains('x'));
     // One number may stand for a table.
-    with(
-        r#""stream.copy" = { value = 2, unit = "GB/s", citation = "c" }"#,
-        "",
-    )
-    .unwrap();
+    with(r#""stream.copy" = { value = 2, unit = "GB/s", citation = "c" }"#, "").unwrap();
 }
 
 #[test]
@@ -126,40 +122,19 @@ fn everything_that_is_wrong_is_told_at_once() {
 #[test]
 fn the_registry_is_sound() {
     for (at, one) in PARAMETERS.iter().enumerate() {
-        assert!(
-            !one.about.is_empty() && !one.dimensions.is_empty(),
-            "{}",
-            one.name
-        );
+        assert!(!one.about.is_empty() && !one.dimensions.is_empty(), "{}", one.name);
         let name = one.name.replace("**", "some.thing").replace('*', "some");
         assert!(one.covers(&name), "{name}");
         // A line that an earlier one hides would never be used.
-        let first = PARAMETERS
-            .iter()
-            .position(|other| other.covers(&name))
-            .unwrap();
-        assert_eq!(
-            first, at,
-            "{} is hidden by {}",
-            one.name, PARAMETERS[first].name
-        );
+        let first = PARAMETERS.iter().position(|other| other.covers(&name)).unwrap();
+        assert_eq!(first, at, "{} is hidden by {}", one.name, PARAMETERS[first].name);
         if let Some((low, high)) = one.range {
             assert!(0.0 <= low && low < high, "{}", one.name);
         }
         // One way to get it, or another.
-        assert_ne!(
-            one.measured_by.is_some(),
-            !one.otherwise.is_empty(),
-            "{}",
-            one.name
-        );
+        assert_ne!(one.measured_by.is_some(), !one.otherwise.is_empty(), "{}", one.name);
     }
-    assert!(
-        Parameter::of("cpu.cores")
-            .unwrap()
-            .dimensions
-            .contains(&Dimension::Count)
-    );
+    assert!(Parameter::of("cpu.cores").unwrap().dimensions.contains(&Dimension::Count));
     assert!(Parameter::of("cpu").is_none() && Parameter::of("").is_none());
     assert!(Parameter::of("job.cost.copy.poll").unwrap().measured_by == Some(Step::Jobs));
     assert!(Parameter::of("job.cost.copy").is_none());
@@ -194,11 +169,7 @@ fn a_profile_survives_being_written() {
         let again = Profile::parse(&file, &text).unwrap();
         // Written are the numbers, and not which figures they are.
         assert_eq!(again.to_toml(), text);
-        assert_eq!(
-            Profile::parse(&file, &again.to_toml()).unwrap(),
-            again,
-            "{text}"
-        );
+        assert_eq!(Profile::parse(&file, &again.to_toml()).unwrap(), again, "{text}");
     }
 }
 
@@ -206,15 +177,9 @@ fn a_profile_survives_being_written() {
 fn what_is_missing_is_listed_with_what_measures_it() {
     let bf2 = overside_model::profile("bf2").unwrap();
     let gaps = bf2.gaps();
-    let per_job = gaps
-        .iter()
-        .find(|gap| gap.key == "operations.compress-deflate.per_job")
-        .unwrap();
+    let per_job = gaps.iter().find(|gap| gap.key == "operations.compress-deflate.per_job").unwrap();
     assert_eq!(per_job.measured_by, Some(Step::Jobs));
-    assert!(
-        !gaps.iter().any(|gap| gap.key == "cpu.cores"),
-        "it is known"
-    );
+    assert!(!gaps.iter().any(|gap| gap.key == "cpu.cores"), "it is known");
     // Where no engine was measured, there are no operations to lack anything.
     let host = overside_model::profile("host-bitar").unwrap().gaps();
     assert!(host.iter().all(|gap| !gap.key.starts_with("operations.")));
@@ -228,9 +193,7 @@ fn a_path_is_taken_for_a_name() {
     std::fs::write(&path, include_str!("small.toml")).unwrap();
     let name = path.to_str().unwrap();
     assert_eq!(overside_model::profile(name).unwrap().name, "small");
-    let absent = overside_model::profile("/nowhere/x.toml")
-        .unwrap_err()
-        .to_string();
+    let absent = overside_model::profile("/nowhere/x.toml").unwrap_err().to_string();
     assert!(absent.contains("/nowhere/x.toml"), "{absent}");
     let meant = overside_model::profile("bf2-200").unwrap_err().to_string();
     assert!(meant.contains("did you mean \"bf2-200g\""), "{meant}");

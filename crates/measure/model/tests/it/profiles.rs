@@ -58,19 +58,9 @@ fn bluefield_2_does_deflate_both_ways_and_matching_up_to_its_limits() {
         assert_eq!(entry.max_destination_bytes(), 128 << 20, "{name}");
     }
     for name in ["match-search", "match-count", "match-bitmap"] {
-        assert_eq!(
-            bf2.operation(name.parse().unwrap())
-                .unwrap()
-                .max_source_bytes(),
-            16383
-        );
+        assert_eq!(bf2.operation(name.parse().unwrap()).unwrap().max_source_bytes(), 16383);
     }
-    for name in [
-        "compress-gzip",
-        "decompress-zlib",
-        "compress-lz4",
-        "decompress-lz4-block",
-    ] {
+    for name in ["compress-gzip", "decompress-zlib", "compress-lz4", "decompress-lz4-block"] {
         assert!(bf2.operation(name.parse().unwrap()).is_none(), "{name}");
     }
 }
@@ -81,30 +71,15 @@ fn bluefield_3_only_decompresses() {
     for operation in overside_ops::Operation::all() {
         let expected = ["decompress-deflate", "decompress-lz4-block"];
         let does = bf3.operation(operation);
-        assert_eq!(
-            does.is_some(),
-            expected.contains(&operation.to_string().as_str())
-        );
+        assert_eq!(does.is_some(), expected.contains(&operation.to_string().as_str()));
         assert!(does.is_none_or(|entry| entry.max_source_bytes() == 2 << 20));
     }
     let compress = Work::new("compress-deflate".parse().unwrap(), 4096, 2048);
-    assert!(matches!(
-        cost(&bf3, &compress),
-        Err(CostError::Unsupported { .. })
-    ));
+    assert!(matches!(cost(&bf3, &compress), Err(CostError::Unsupported { .. })));
     let refusal = cost(&bf3, &compress).unwrap_err().to_string();
-    assert_eq!(
-        refusal,
-        "bf3 cannot compress-deflate: it has no compression engine"
-    );
+    assert_eq!(refusal, "bf3 cannot compress-deflate: it has no compression engine");
     let long = Work::new("decompress-deflate".parse().unwrap(), 4096, (2 << 20) + 1);
-    assert!(matches!(
-        cost(&bf3, &long),
-        Err(CostError::TooLong {
-            what: "a destination",
-            ..
-        })
-    ));
+    assert!(matches!(cost(&bf3, &long), Err(CostError::TooLong { what: "a destination", .. })));
 }
 
 #[test]
@@ -184,11 +159,7 @@ fn a_directory_adds_and_replaces_profiles() {
     std::fs::write(directory.path().join("bf2.toml"), own_bf2).unwrap();
     std::fs::write(directory.path().join("README"), "not a profile").unwrap();
     let all = profiles_with(Some(directory.path())).unwrap();
-    let called = |name: &str| {
-        all.iter()
-            .filter(|one| one.name == name)
-            .collect::<Vec<_>>()
-    };
+    let called = |name: &str| all.iter().filter(|one| one.name == name).collect::<Vec<_>>();
     let (bf2, small) = (called("bf2"), called("small"));
     assert_eq!((bf2.len(), small.len()), (1, 1));
     assert_eq!(bf2[0].card, small[0].card);
@@ -200,13 +171,8 @@ fn files_that_cannot_be_profiles_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("other.toml");
     std::fs::write(&path, SMALL).unwrap();
-    let error = profiles_with(Some(directory.path()))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("other.toml") && error.contains("small.toml"),
-        "{error}"
-    );
+    let error = profiles_with(Some(directory.path())).unwrap_err().to_string();
+    assert!(error.contains("other.toml") && error.contains("small.toml"), "{error}");
 
     std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
     let error = profiles_with(Some(directory.path())).unwrap_err();
@@ -218,22 +184,15 @@ fn files_that_cannot_be_profiles_are_named() {
 
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    let error = profiles_with(Some(directory.path()))
-        .unwrap_err()
-        .to_string();
+    let error = profiles_with(Some(directory.path())).unwrap_err().to_string();
     assert!(error.contains("not a regular file"), "{error}");
 
-    let error = profiles_with(Some(&directory.path().join("absent")))
-        .unwrap_err()
-        .to_string();
+    let error = profiles_with(Some(&directory.path().join("absent"))).unwrap_err().to_string();
     assert!(error.contains("absent"), "{error}");
 }
 
 #[test]
 fn an_unknown_profile_lists_the_known_ones() {
     let error = profile("bf9").unwrap_err().to_string();
-    assert!(
-        error.contains("bf9") && error.contains("bf1, bf2, bf2-200g, bf2-cores"),
-        "{error}"
-    );
+    assert!(error.contains("bf9") && error.contains("bf1, bf2, bf2-200g, bf2-cores"), "{error}");
 }

@@ -15,9 +15,7 @@ static CHECK: LazyLock<Check> = LazyLock::new(|| check(Facts::published(), Libra
 /// Returns the finding for each figure, without the fact's own words.
 fn findings(check: &Check) -> Vec<(String, String)> {
     let finding = |one: &Finding| serde_json::to_string(one).unwrap();
-    (check.figures.iter())
-        .map(|one| (one.name.clone(), finding(&one.finding)))
-        .collect()
+    (check.figures.iter()).map(|one| (one.name.clone(), finding(&one.finding))).collect()
 }
 
 /// Asserts that facts changed by `change` get the same answers as before.
@@ -39,12 +37,7 @@ fn renamed_papers_change_nothing() {
 #[test]
 fn capitals_change_nothing() {
     changes_nothing(|fact| {
-        for text in [
-            &mut fact.device,
-            &mut fact.workload,
-            &mut fact.metric,
-            &mut fact.conditions,
-        ] {
+        for text in [&mut fact.device, &mut fact.workload, &mut fact.metric, &mut fact.conditions] {
             *text = text.to_uppercase();
         }
     });
@@ -92,11 +85,7 @@ fn what_is_scored_is_what_simulate_prints() {
             let [only] = &commands[..] else { continue };
             // As it stands in the fact, typed by hand.
             let mut words = only.command.split(" --set ");
-            let scenario = words
-                .next()
-                .unwrap()
-                .strip_prefix("overside simulate ")
-                .unwrap();
+            let scenario = words.next().unwrap().strip_prefix("overside simulate ").unwrap();
             let mut asked = ScenarioArgs::of(scenario);
             for word in words {
                 let (key, value) = word.trim_matches('\'').split_once('=').unwrap();
@@ -104,24 +93,13 @@ fn what_is_scored_is_what_simulate_prints() {
             }
             let report =
                 run(&asked, Library::published()).unwrap_or_else(|e| panic!("{fact:?}: {e}"));
-            let shown = report.rows[0]
-                .shown()
-                .find(|one| one.kind.name == only.figure);
-            let printed = shown
-                .unwrap()
-                .answer
-                .as_ref()
-                .ok()
-                .map(|one| one.interval.typ);
+            let shown = report.rows[0].shown().find(|one| one.kind.name == only.figure);
+            let printed = shown.unwrap().answer.as_ref().ok().map(|one| one.interval.typ);
             let scored = question.answer(Library::published()).ok();
             if let (Some(printed), Some(scored)) = (printed, scored)
                 && !figure.unit.contains('%')
             {
-                assert!(
-                    (printed / scored.interval.typ - 1.0).abs() < 1e-9,
-                    "{}",
-                    figure.name()
-                );
+                assert!((printed / scored.interval.typ - 1.0).abs() < 1e-9, "{}", figure.name());
                 seen += 1;
             }
         }
@@ -131,21 +109,11 @@ fn what_is_scored_is_what_simulate_prints() {
 
 #[test]
 fn figures_that_a_studys_own_code_invalidates_neither_calibrate_nor_judge() {
-    for id in [
-        "dpbento.str.strcmp.10",
-        "dpbento.str.strcmp.1024",
-        "dpbento.str.cmp.host",
-    ] {
+    for id in ["dpbento.str.strcmp.10", "dpbento.str.strcmp.1024", "dpbento.str.cmp.host"] {
         let fact = Facts::published().get(id).unwrap();
-        assert!(
-            fact.is_doubtful() && fact.note.as_ref().unwrap().contains("compiler"),
-            "{id}"
-        );
+        assert!(fact.is_doubtful() && fact.note.as_ref().unwrap().contains("compiler"), "{id}");
         let mut those = CHECK.figures.iter().filter(|one| one.fact == id);
-        assert!(
-            those.all(|one| matches!(one.finding, Finding::Doubtful)),
-            "{id}"
-        );
+        assert!(those.all(|one| matches!(one.finding, Finding::Doubtful)), "{id}");
     }
 }
 
@@ -164,45 +132,22 @@ fn a_fact_of_ones_own_carries_its_question() {
         asking("    scenario: network\n    figure: TCP\n    path: sm2\n    profile: bf3-8c\n");
     let check = check(&facts.unwrap(), Library::published());
     let compared = check.figures[0].compared().unwrap();
-    assert!(
-        compared.inside && compared.error.abs() < 0.01,
-        "{compared:?}"
-    );
+    assert!(compared.inside && compared.error.abs() < 0.01, "{compared:?}");
 }
 
 #[test]
 fn what_is_wrong_with_a_question_is_told_with_its_line() {
     for (ask, line, says) in [
-        (
-            "    scenario: netwrk\n    figure: TCP\n",
-            13,
-            "did you mean \"network\"?",
-        ),
-        (
-            "    scenario: network\n    figure: UDP\n    path: sm2\n",
-            14,
-            "has no figure \"UDP\"",
-        ),
-        (
-            "    scenario: network\n    figure: TCP\n    path: sm9\n",
-            15,
-            "\"sm9\" is not known",
-        ),
-        (
-            "    scenario: network\n    figure: TCP\n    pth: sm2\n",
-            15,
-            "did you mean \"path\"?",
-        ),
+        ("    scenario: netwrk\n    figure: TCP\n", 13, "did you mean \"network\"?"),
+        ("    scenario: network\n    figure: UDP\n    path: sm2\n", 14, "has no figure \"UDP\""),
+        ("    scenario: network\n    figure: TCP\n    path: sm9\n", 15, "\"sm9\" is not known"),
+        ("    scenario: network\n    figure: TCP\n    pth: sm2\n", 15, "did you mean \"path\"?"),
         (
             "    scenario: network\n    figure: TCP\n    path: sm2\n    profile: bf9\n",
             16,
             "\"bf9\"",
         ),
-        (
-            "    scenario: network\n    figure: TCP\n",
-            3,
-            "it is not said which of sm1, sm2",
-        ),
+        ("    scenario: network\n    figure: TCP\n", 3, "it is not said which of sm1, sm2"),
         (
             "    scenario: dma\n    figure: latency\n    primitive: dma\n    initiator: dpu\n    \
           access: read\n    bytes: 64 B\n",
@@ -222,10 +167,7 @@ fn what_is_wrong_with_a_question_is_told_with_its_line() {
     ] {
         let error = asking(ask).unwrap_err();
         assert!(error.contains(says), "{ask}: {error}");
-        assert!(
-            error.contains(&format!("mine.yaml:{line}:")),
-            "{ask}: {error}"
-        );
+        assert!(error.contains(&format!("mine.yaml:{line}:")), "{ask}: {error}");
     }
 }
 
@@ -255,20 +197,12 @@ fn hostile_figures_and_misspelt_keys_are_told_with_their_line() {
         (text("value: [1, 2, 3]", ask, ""), 11, "values by key"),
         (text("note: none", ask, ""), 12, "nothing to compare"),
         (text("valeu: 1", ask, ""), 11, "did you mean \"value\"?"),
-        (
-            text("value: 1\n  aks: {}", ask, ""),
-            12,
-            "did you mean \"ask\"?",
-        ),
+        (text("value: 1\n  aks: {}", ask, ""), 12, "did you mean \"ask\"?"),
         (text("value: 1\n  value: 2", ask, ""), 3, "duplicate field"),
         (text("values: {a: 1, a: 2}", ask, ""), 11, "duplicate entry"),
         (text("value: 1", "[1, 2]", ""), 12, "invalid type"),
         (text("value: 1", "{}", ""), 3, "no scenario is called"),
-        (
-            text("value: 1", ask, &constants(".nan")),
-            13,
-            "is no figure",
-        ),
+        (text("value: 1", ask, &constants(".nan")), 13, "is no figure"),
         (text("value: 1", ask, &constants("-1")), 13, "is no figure"),
         (text("value: 1", ask, &within), 13, "from 1 to 1000"),
         (text(&deep, ask, ""), 11, "recursion"),
@@ -276,10 +210,7 @@ fn hostile_figures_and_misspelt_keys_are_told_with_their_line() {
         let error = Facts::parse("mine.yaml", &file).unwrap_err().to_string();
         let file: String = file.chars().take(400).collect();
         assert!(error.contains(says), "{file}\n{error}");
-        assert!(
-            error.contains(&format!("mine.yaml:{line}:")),
-            "{file}\n{error}"
-        );
+        assert!(error.contains(&format!("mine.yaml:{line}:")), "{file}\n{error}");
     }
     // Of two names of which one begins like the other, the right one.
     let two = text("value: 1", ask, "").replace("- id: mine.net\n", "- id: mine.net.x\n")
@@ -313,11 +244,7 @@ fn a_mean_over_the_corpus_is_asked_by_name() {
 
 #[test]
 fn none_of_what_was_counted_is_met_by_none() {
-    let won = CHECK
-        .figures
-        .iter()
-        .find(|one| one.fact == "coproc.declz4.hw_wins")
-        .unwrap();
+    let won = CHECK.figures.iter().find(|one| one.fact == "coproc.declz4.hw_wins").unwrap();
     let compared = won.compared().unwrap();
     assert_eq!((compared.modelled.low, compared.modelled.high), (0.0, 0.0));
     assert_eq!((compared.error, compared.width), (0.0, 1.0));
@@ -331,17 +258,11 @@ fn questions_about_what_nobody_published_are_refused() {
         error.to_string()
     };
     let error = parse("questions:\n  idio.net.sm3: {scenario: network}\n");
-    assert!(
-        error.contains("q.yaml:2:") && error.contains("there is no such fact"),
-        "{error}"
-    );
+    assert!(error.contains("q.yaml:2:") && error.contains("there is no such fact"), "{error}");
     let error = parse("orderings:\n  ord.D9: {not_modelled: x}\n");
     assert!(error.contains("there is no such ordering"), "{error}");
     let error = parse("orderings:\n  ord.D2:\n    all: [{rising: [{value: 1}]}]\n");
-    assert!(
-        error.contains("q.yaml:3:") && error.contains("two questions"),
-        "{error}"
-    );
+    assert!(error.contains("q.yaml:3:") && error.contains("two questions"), "{error}");
     let error = parse("questios: {}\n");
     assert!(error.contains("unknown field"), "{error}");
     assert!(parse(&"#".repeat(5 << 20)).contains("MiB"));
@@ -374,16 +295,10 @@ fn an_ordering_holds_only_where_the_stated_positions_do() {
              [{{initiator: host}}, {{value: {at}}}]}}]\n"
         )
     };
-    let ordering = (Facts::published().orderings.iter())
-        .find(|one| one.id == "ord.C2")
-        .unwrap();
+    let ordering = (Facts::published().orderings.iter()).find(|one| one.id == "ord.C2").unwrap();
     for (at, must) in [(0.76, true), (0.5, false)] {
         let questions = Questions::parse("q.yaml", &text(at), Facts::published()).unwrap();
-        match questions
-            .ordering(ordering)
-            .unwrap()
-            .answer(Library::published())
-        {
+        match questions.ordering(ordering).unwrap().answer(Library::published()) {
             OrderingFinding::Claimed { holds, .. } => assert_eq!(holds, must, "{at}"),
             other @ OrderingFinding::NotModelled { .. } => panic!("{other:?}"),
         }
@@ -424,10 +339,8 @@ const VALUES: [&str; 14] = [
 ];
 
 fn compare(fact: Fact) {
-    let facts = Facts {
-        facts: vec![fact],
-        ..Facts::parse("none", "{meta: {}, facts: []}").unwrap()
-    };
+    let facts =
+        Facts { facts: vec![fact], ..Facts::parse("none", "{meta: {}, facts: []}").unwrap() };
     let check = check(&facts, Library::published());
     for one in check.figures.iter().filter_map(|one| one.compared()) {
         assert!(one.width >= 1.0 && one.error.is_finite(), "{one:?}");

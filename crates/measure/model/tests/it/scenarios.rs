@@ -30,10 +30,7 @@ fn sound(report: &Report, about: &str) {
                 }
                 Err(unknown) => {
                     assert!(!unknown.remedy.is_empty(), "{about}: {name}");
-                    assert!(
-                        report.missing.iter().any(|one| one.figure == *name),
-                        "{about}"
-                    );
+                    assert!(report.missing.iter().any(|one| one.figure == *name), "{about}");
                 }
             }
         }
@@ -86,9 +83,7 @@ fn both_ends_of_every_key_have_an_answer_or_are_refused_by_name() {
 fn events(scenario: &'static Scenario, key: &Key, value: &str) -> u64 {
     let mut asked = ScenarioArgs::of(&scenario.name);
     asked.set(&key.name, value);
-    let points = asked
-        .points(scenario, Library::published())
-        .unwrap_or_default();
+    let points = asked.points(scenario, Library::published()).unwrap_or_default();
     let events = points.iter().map(|point| scenario.events(point));
     events.fold(0, u64::saturating_add)
 }
@@ -134,10 +129,7 @@ fn options_are_compared_with_a_baseline_that_can_be_asked() {
         };
         let name = &scenario.name;
         for figure in [Some(&by.figure), by.over.as_ref()].into_iter().flatten() {
-            assert!(
-                scenario.metrics.iter().any(|one| one.name == *figure),
-                "{name}: {figure}"
-            );
+            assert!(scenario.metrics.iter().any(|one| one.name == *figure), "{name}: {figure}");
         }
         let mut asked = ScenarioArgs::of(name);
         if let Some(key) = &by.key {
@@ -151,10 +143,7 @@ fn options_are_compared_with_a_baseline_that_can_be_asked() {
 
     let report = run(&ScenarioArgs::of("kv")).unwrap();
     let rows = report.compared.unwrap().rows;
-    let designs: Vec<_> = rows
-        .iter()
-        .filter_map(|row| row.option.as_deref())
-        .collect();
+    let designs: Vec<_> = rows.iter().filter_map(|row| row.option.as_deref()).collect();
     assert_eq!(designs, ["dpu-only", "lat", "sav", "dual", "shrd"]);
     let throughput = |row: usize| {
         let known = report.rows[row].throughput.as_ref().unwrap();
@@ -170,11 +159,7 @@ fn options_are_compared_with_a_baseline_that_can_be_asked() {
 fn every_ready_made_question_has_an_answer() {
     for one in presets() {
         let asked = ScenarioArgs::named(one.name).expect(one.name);
-        assert!(
-            !asked.about.is_empty(),
-            "{} says nothing of itself",
-            one.name
-        );
+        assert!(!asked.about.is_empty(), "{} says nothing of itself", one.name);
         sound(&run(&asked).expect(one.name), one.name);
     }
 }
@@ -185,16 +170,8 @@ fn every_file_of_scenarios_is_built_in() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
     let mut files: Vec<_> = (std::fs::read_dir(directory).expect("the directory is there"))
         .map(|entry| entry.expect("readable").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
-        .map(|path| {
-            path.file_stem()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned()
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
         .collect();
     files.sort();
     let mut built_in: Vec<_> = presets().iter().map(|one| one.name.to_owned()).collect();
@@ -206,18 +183,10 @@ const DRIFT: &str = "coprocessing-drift";
 
 #[test]
 fn lists_are_swept_as_a_product_and_the_rest_is_common() {
-    let settings = [
-        ("placement", "cpu,split"),
-        ("cores", "1, 2, 4"),
-        ("bytes", "64MiB"),
-    ];
+    let settings = [("placement", "cpu,split"), ("cores", "1, 2, 4"), ("bytes", "64MiB")];
     let report = ask(DRIFT, &settings);
     assert_eq!(report.rows.len(), 6);
-    let labels: Vec<_> = report.rows[4]
-        .labels
-        .iter()
-        .map(|(_, text)| text.as_str())
-        .collect();
+    let labels: Vec<_> = report.rows[4].labels.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(labels, ["2", "split"]);
     assert_eq!(report.common["bytes"], "64 MiB");
     assert!(!report.common.contains_key("cores"));
@@ -236,11 +205,7 @@ fn a_file_says_the_same_as_the_command_line() {
         slowdown = 2.5
     "#;
     let file = answered(text).unwrap();
-    let settings = [
-        ("placement", "cpu,device"),
-        ("bytes", "64 MiB"),
-        ("slowdown", "2.5"),
-    ];
+    let settings = [("placement", "cpu,device"), ("bytes", "64 MiB"), ("slowdown", "2.5")];
     let words = ask(DRIFT, &settings);
     assert_eq!(file.rows, words.rows);
     assert_eq!(file.about, "two placements");
@@ -307,11 +272,8 @@ fn a_question_too_large_is_refused_before_it_is_computed() {
     let many = many.join(",");
     let told = refused(DRIFT, &[("cores", &many), ("depth", &many)]);
     assert!(told.problem.contains(&MAX_POINTS.to_string()), "{told}");
-    let settings = [
-        ("cores", many.as_str()),
-        ("bytes", "64GiB"),
-        ("placement", "cpu, device,split,adaptive"),
-    ];
+    let settings =
+        [("cores", many.as_str()), ("bytes", "64GiB"), ("placement", "cpu, device,split,adaptive")];
     let told = refused(DRIFT, &settings);
     assert!(told.problem.contains("events"), "{told}");
 }
@@ -352,10 +314,7 @@ fn without_drift_or_queueing_the_simulation_is_the_closed_form() {
         ("adaptive", cores + device),
     ] {
         let seen = seen(placement);
-        assert!(
-            (seen / expected - 1.0).abs() < 0.02,
-            "{placement}: {seen} for {expected}"
-        );
+        assert!((seen / expected - 1.0).abs() < 0.02, "{placement}: {seen} for {expected}");
     }
 }
 
@@ -364,10 +323,7 @@ fn when_the_device_slows_a_fixed_share_loses_what_following_keeps() {
     let report = ask(DRIFT, &[]);
     let of_best = |placement: &str| {
         let row = report.rows.iter().find(|row| row.labels[0].1 == placement);
-        metric(
-            row.expect("one of the default sweep"),
-            "of the best possible",
-        )
+        metric(row.expect("one of the default sweep"), "of the best possible")
     };
     assert!(of_best("adaptive") > 0.97, "{}", of_best("adaptive"));
     assert!(of_best("split") < 0.85, "{}", of_best("split"));
@@ -380,11 +336,7 @@ fn keys_of_a_scenario_are_all_read() {
         let points = ScenarioArgs::of(&scenario.name).points(scenario, Library::published());
         let points = points.expect("defaults are allowed");
         for key in scenario.keys.iter().filter(|key| !key.default.is_empty()) {
-            assert!(
-                points.iter().all(|point| point.get(&key.name).is_some()),
-                "{}",
-                key.name
-            );
+            assert!(points.iter().all(|point| point.get(&key.name).is_some()), "{}", key.name);
         }
     }
 }

@@ -4,28 +4,17 @@ use overside_model::Basis;
 use overside_model::facts::{Facts, FigureText, Query, Use};
 
 fn query(words: &str) -> Query {
-    Query {
-        words: words.split_whitespace().map(String::from).collect(),
-        ..Query::default()
-    }
+    Query { words: words.split_whitespace().map(String::from).collect(), ..Query::default() }
 }
 
 #[test]
 fn all_words_must_occur_somewhere() {
     let facts = Facts::published();
     let found = facts.search(&query("deflate COMPRESS asic"));
-    assert!(
-        found
-            .facts
-            .iter()
-            .any(|fact| fact.id == "coproc.comp.asic.bf2")
-    );
+    assert!(found.facts.iter().any(|fact| fact.id == "coproc.comp.asic.bf2"));
     assert!(found.facts.iter().all(|fact| fact.id.starts_with("coproc")));
     assert!(facts.search(&query("deflate unicorn")).facts.is_empty());
-    assert_eq!(
-        facts.search(&Query::default()).facts.len(),
-        facts.facts.len()
-    );
+    assert_eq!(facts.search(&Query::default()).facts.len(), facts.facts.len());
     // Words of a note and keys inside a fact count too.
     assert!(!facts.search(&query("notebook")).facts.is_empty());
     assert!(!facts.search(&query("SM4-5")).facts.is_empty());
@@ -35,10 +24,7 @@ fn all_words_must_occur_somewhere() {
 fn devices_studies_and_uses_narrow_the_search() {
     let facts = Facts::published();
     let of = |device: &str| {
-        let asked = Query {
-            device: Some(device.into()),
-            ..query("STREAM copy")
-        };
+        let asked = Query { device: Some(device.into()), ..query("STREAM copy") };
         facts.search(&asked).facts.len()
     };
     assert!(of("bf2") > 0);
@@ -50,12 +36,7 @@ fn devices_studies_and_uses_narrow_the_search() {
         ..Query::default()
     });
     assert!(judging.facts.len() > 50);
-    assert!(
-        judging
-            .facts
-            .iter()
-            .all(|fact| fact.purpose == Use::Validate)
-    );
+    assert!(judging.facts.iter().all(|fact| fact.purpose == Use::Validate));
     assert!(judging.orderings.is_empty());
     assert!(!facts.search(&query("SM2")).orderings.is_empty());
 }
@@ -103,15 +84,9 @@ fn a_file_that_is_no_collection_is_refused() {
     assert!(file(&fact("a.b")).is_ok());
     let refused = |facts: &str, what: &str| {
         let error = file(facts).unwrap_err().to_string();
-        assert!(
-            error.contains("mine.yaml") && error.contains(what),
-            "{error}"
-        );
+        assert!(error.contains("mine.yaml") && error.contains(what), "{error}");
     };
-    refused(
-        &format!("{}{}", fact("a.b"), fact("a.b")),
-        "\"a.b\" is there twice",
-    );
+    refused(&format!("{}{}", fact("a.b"), fact("a.b")), "\"a.b\" is there twice");
     refused(&fact("a b"), "letters, digits");
     refused(&fact(""), "letters, digits");
     refused(&fact(&"x".repeat(121)), "120");
@@ -119,17 +94,9 @@ fn a_file_that_is_no_collection_is_refused() {
     refused("[[[[", "");
     // Each line holds the line before twenty times.
     let bomb: String = (1..9)
-        .map(|at| {
-            format!(
-                "    k{at}: &a{at} [{}]\n",
-                vec![format!("*a{}", at - 1); 20].join(", ")
-            )
-        })
+        .map(|at| format!("    k{at}: &a{at} [{}]\n", vec![format!("*a{}", at - 1); 20].join(", ")))
         .collect();
-    refused(
-        &format!("- id: a\n  {entry}\n  value:\n    k0: &a0 [1, 1]\n{bomb}"),
-        "repetition",
-    );
+    refused(&format!("- id: a\n  {entry}\n  value:\n    k0: &a0 [1, 1]\n{bomb}"), "repetition");
     assert!(Facts::parse("mine.yaml", &" ".repeat(5 << 20)).is_err());
 }
 
@@ -141,9 +108,6 @@ fn numbers_that_are_none_are_refused() {
              use: calibrate, paper: p, values: {{x: {value}}}}}\n"
         );
         let error = Facts::parse("mine.yaml", &text).unwrap_err().to_string();
-        assert!(
-            error.contains("mine.yaml:3:") && error.contains("is no figure"),
-            "{error}"
-        );
+        assert!(error.contains("mine.yaml:3:") && error.contains("is no figure"), "{error}");
     }
 }

@@ -95,9 +95,7 @@ pub struct RunReport {
 impl RunReport {
     /// Operations of all threads.
     pub fn count(&self) -> u64 {
-        self.counts
-            .iter()
-            .fold(0, |sum, one| sum.saturating_add(*one))
+        self.counts.iter().fold(0, |sum, one| sum.saturating_add(*one))
     }
 }
 
@@ -114,8 +112,5 @@ pub trait TestSide {
 pub(super) fn out_of_turn(command: &Command) -> Failure {
     let text = format!("{command:?}");
     let name = text.split(['(', ' ']).next().unwrap_or_default();
-    Failure::new(
-        FailureKind::Job,
-        format!("{name:?} is not for this side now"),
-    )
+    Failure::new(FailureKind::Job, format!("{name:?} is not for this side now"))
 }

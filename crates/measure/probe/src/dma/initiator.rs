@@ -90,11 +90,7 @@ impl Initiator {
 
     /// Sets a clock that its only lane's engine follows. A pass ends after `operations_max` operations.
     pub fn on_clock(self, clock: Clock, operations_max: u64) -> Self {
-        Self {
-            clock,
-            operations_max,
-            ..self
-        }
+        Self { clock, operations_max, ..self }
     }
 
     fn start(&mut self, tokens: &[Vec<u8>]) -> Result<(), Failure> {
@@ -118,12 +114,7 @@ impl Initiator {
             clock: self.clock.clone(),
             operations_max: self.operations_max,
         };
-        self.workers = Some(Workers::start(
-            lanes,
-            &params,
-            plan.events,
-            self.cores.as_deref(),
-        )?);
+        self.workers = Some(Workers::start(lanes, &params, plan.events, self.cores.as_deref())?);
         Ok(())
     }
 
@@ -154,9 +145,8 @@ impl Initiator {
         *own_ns = own_ns.saturating_sub(stood_in_ns);
         cpu.emulator_ns += stood_in_ns;
         let applied = reports.first().map(|one| one.applied.clone());
-        let (passes, events): (Vec<_>, Vec<_>) = (reports.into_iter())
-            .map(|one| (one.pass, one.events))
-            .unzip();
+        let (passes, events): (Vec<_>, Vec<_>) =
+            (reports.into_iter()).map(|one| (one.pass, one.events)).unzip();
         let passes: Vec<Pass> = passes.into_iter().flatten().collect();
         let events = Events::of_all(events.into_iter().flatten());
         let start = passes.iter().map(|one| one.start).min();
@@ -176,12 +166,7 @@ impl Initiator {
             late: passes.iter().map(|one| one.late).sum(),
             latencies,
             posting_ns: (self.plan.deferred)
-                .then(|| {
-                    passes
-                        .iter()
-                        .filter_map(|one| one.posting)
-                        .sum::<Duration>()
-                })
+                .then(|| passes.iter().filter_map(|one| one.posting).sum::<Duration>())
                 .map(|posting| posting.as_nanos() as u64),
             events,
             cpu,
@@ -232,9 +217,9 @@ impl TestSide for Initiator {
             Command::Start(tokens) if self.workers.is_none() => {
                 self.start(&tokens).map(|()| Answer::Done)
             }
-            Command::Fill(epoch) => self
-                .told(|_| WorkerCommand::Refill(epoch))
-                .map(|_| Answer::Done),
+            Command::Fill(epoch) => {
+                self.told(|_| WorkerCommand::Refill(epoch)).map(|_| Answer::Done)
+            }
             Command::Poison => self.told(|_| WorkerCommand::Poison).map(|_| Answer::Done),
             Command::Run(until) => self.run(until).map(|ran| Answer::Ran(Box::new(ran))),
             Command::Compare(counts) => {

@@ -89,16 +89,13 @@ pub(super) fn wait(pair: &mut dyn QueuePair, timeout: Duration) -> Result<(), Fa
     if pair.arm().unwrap_or(true) {
         return Ok(());
     }
-    pair.event_fd()
-        .map_or(Ok(()), |descriptor| readable(descriptor, timeout))
+    pair.event_fd().map_or(Ok(()), |descriptor| readable(descriptor, timeout))
 }
 
 fn readable(descriptor: BorrowedFd<'_>, timeout: Duration) -> Result<(), Failure> {
     let cannot =
         |error: String| Failure::new(FailureKind::Lost, format!("waiting for an event: {error}"));
-    let timeout = timeout
-        .try_into()
-        .map_err(|_| cannot("too long a time".into()))?;
+    let timeout = timeout.try_into().map_err(|_| cannot("too long a time".into()))?;
     let mut set = [PollFd::new(&descriptor, PollFlags::IN)];
     match rustix::event::poll(&mut set, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

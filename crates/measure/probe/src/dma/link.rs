@@ -98,10 +98,7 @@ impl LinkListener {
             Link::Ucx => {
                 // Missing UCX is reported before a peer connects.
                 ucx::version()?;
-                let options = UcxOptions {
-                    secret: Some(secret),
-                    ..UcxOptions::over(transport)
-                };
+                let options = UcxOptions { secret: Some(secret), ..UcxOptions::over(transport) };
                 let listener = ucx::Listener::bind(here, options)?;
                 let port = listener.address().port();
                 Ok((Self::Ucx(listener), Reach::Port { port, secret }))
@@ -150,10 +147,7 @@ pub fn dial(
         (Link::Ucx, Reach::Port { port, secret }) => {
             let mut address = there;
             address.set_port(*port);
-            let options = UcxOptions {
-                secret: Some(*secret),
-                ..UcxOptions::over(transport)
-            };
+            let options = UcxOptions { secret: Some(*secret), ..UcxOptions::over(transport) };
             Ok(Arc::new(ucx::connect(address, config, &options, deadline)?))
         }
         (_, reach) => {
@@ -177,10 +171,5 @@ fn not_shared(error: ConnectError) -> Failure {
 }
 
 fn options(engine: Option<CopyEngine>) -> ShmOptions {
-    ShmOptions {
-        engine: engine.map(|engine| EngineOptions {
-            core: engine.core,
-            shape: None,
-        }),
-    }
+    ShmOptions { engine: engine.map(|engine| EngineOptions { core: engine.core, shape: None }) }
 }

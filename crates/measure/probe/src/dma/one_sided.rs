@@ -109,14 +109,8 @@ impl OperationQueue for OneSided {
             let Some(slot) = self.free.take() else { break };
             let there = self.there[slot].clone();
             let verb = match &mut self.here[slot] {
-                LocalMemory::From(from) => Verb::Write {
-                    from: from.clone(),
-                    to: there,
-                },
-                LocalMemory::Shared(into) => Verb::ReadShared {
-                    from: there,
-                    into: into.clone(),
-                },
+                LocalMemory::From(from) => Verb::Write { from: from.clone(), to: there },
+                LocalMemory::Shared(into) => Verb::ReadShared { from: there, into: into.clone() },
                 LocalMemory::Into(into) => Verb::Read {
                     from: there,
                     into: into.take().ok_or_else(|| {
@@ -161,10 +155,7 @@ impl OperationQueue for OneSided {
                 _ => return Err(Failure::wrong(slot, "it completed and was not in flight")),
             }
             self.free.give(slot);
-            done.push(CompletedOperation {
-                slot,
-                late: completion.late,
-            });
+            done.push(CompletedOperation { slot, late: completion.late });
         }
         Ok(())
     }

@@ -23,12 +23,7 @@ pub struct PayloadPattern {
 impl PayloadPattern {
     /// The first payloads of a thread.
     pub fn new(plan: Plan, thread: usize) -> Self {
-        let mut pattern = Self {
-            plan,
-            thread: thread as u64,
-            epoch: 0,
-            shared: None,
-        };
+        let mut pattern = Self { plan, thread: thread as u64, epoch: 0, shared: None };
         pattern.begin(0);
         pattern
     }
@@ -52,9 +47,7 @@ impl PayloadPattern {
         let mut bytes = Random::new(seed).bytes(self.plan.size);
         // No two fillings of a place agree in the first byte, however short the payload is.
         if let Some(first) = bytes.first_mut() {
-            *first = (slot as u8)
-                .wrapping_mul(4)
-                .wrapping_add(self.epoch as u8 & 3);
+            *first = (slot as u8).wrapping_mul(4).wrapping_add(self.epoch as u8 & 3);
         }
         bytes.into()
     }
@@ -75,11 +68,7 @@ impl PayloadPattern {
     ) -> Result<Vec<Slice>, Failure> {
         let mut all: Vec<Slice> = Vec::with_capacity(self.plan.depth);
         for slot in 0..self.plan.depth {
-            let first = if self.plan.distinct {
-                self.plan.place(slot)
-            } else {
-                0
-            };
+            let first = if self.plan.distinct { self.plan.place(slot) } else { 0 };
             let source = match all.get(first) {
                 Some(shared) => shared.clone(),
                 None => {

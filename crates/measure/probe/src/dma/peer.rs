@@ -96,8 +96,7 @@ impl Peer {
             let pair = endpoint.open(index)?;
             let responder = Responder::start(pair, self.plan, self.timeouts.clone())?;
             let place = Place::Responder(responder);
-            self.places
-                .push((PayloadPattern::new(self.plan, index), place));
+            self.places.push((PayloadPattern::new(self.plan, index), place));
         }
         Ok(Vec::new())
     }
@@ -192,10 +191,9 @@ fn compare(pattern: &PayloadPattern, place: &Place, slot: usize) -> Result<(), F
     };
     match (there, pattern.plan.operation) {
         (true, _) => Ok(()),
-        (false, Operation::Read) => Err(Failure::wrong(
-            slot,
-            "the peer's buffer, which is only read, was written",
-        )),
+        (false, Operation::Read) => {
+            Err(Failure::wrong(slot, "the peer's buffer, which is only read, was written"))
+        }
         (false, _) => Err(Failure::wrong(slot, "the payload is not at the peer")),
     }
 }

@@ -82,11 +82,7 @@ impl Plan {
             ("size", self.size as u64, SIZE_MAX),
             ("depth", self.depth as u64, DEPTH_MAX),
             ("batch", self.batch as u64, self.depth as u64),
-            (
-                "threads",
-                self.threads as u64,
-                LinkConfig::MAX_QUEUE_PAIRS as u64,
-            ),
+            ("threads", self.threads as u64, LinkConfig::MAX_QUEUE_PAIRS as u64),
         ];
         for (name, value, most) in bounds {
             if !(1..=most).contains(&value) {

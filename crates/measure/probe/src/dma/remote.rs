@@ -207,19 +207,11 @@ impl RemoteSide {
         deadline: Instant,
     ) -> Box<dyn TestSide + Send> {
         let cancelled = self.cancelled.clone();
-        let timeouts = Timeouts {
-            deadline,
-            cancelled: Some(Arc::new(move || cancelled.is_cancelled())),
-        };
+        let timeouts =
+            Timeouts { deadline, cancelled: Some(Arc::new(move || cancelled.is_cancelled())) };
         let (name, what) = (opening.link.name(), (opening.plan, Side::Dpu));
         match opening.initiates {
-            true => Box::new(Initiator::over(
-                endpoint,
-                name,
-                what,
-                opening.cores,
-                timeouts,
-            )),
+            true => Box::new(Initiator::over(endpoint, name, what, opening.cores, timeouts)),
             false => Box::new(Peer::over(endpoint, name, what, timeouts)),
         }
     }
@@ -271,15 +263,11 @@ impl Opening {
         }
         if self.engine.is_some() && self.link != Link::Shm {
             let name = self.link.name();
-            return Err(Failure::unsupported(format!(
-                "{name} has no thread that copies"
-            )));
+            return Err(Failure::unsupported(format!("{name} has no thread that copies")));
         }
         if self.transport.is_some() && self.link != Link::Ucx {
             let name = self.link.name();
-            return Err(Failure::unsupported(format!(
-                "{name} has no transports to choose from"
-            )));
+            return Err(Failure::unsupported(format!("{name} has no transports to choose from")));
         }
         let cores = self.cores.as_ref().map_or(1, Vec::len);
         if !(1..=CORES_MAX).contains(&cores) {

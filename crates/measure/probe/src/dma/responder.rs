@@ -68,10 +68,7 @@ impl Responder {
             .map_err(|error| {
                 Failure::new(FailureKind::Job, format!("starting a thread: {error}"))
             })?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Fails with the thread's error if it has ended by itself.
@@ -93,9 +90,7 @@ impl Responder {
             let message = "the thread that answers has panicked";
             Err(Failure::new(FailureKind::Internal, message))
         };
-        self.thread
-            .take()
-            .map_or(Ok(()), |thread| thread.join().unwrap_or_else(panicked))
+        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(panicked))
     }
 
     /// CPU time so far, in nanoseconds.
@@ -115,10 +110,7 @@ impl Responder {
 
     /// Returns `true` if the message kept at `place` equals `payload`.
     pub(super) fn has(&self, place: usize, payload: &[u8]) -> bool {
-        self.shared
-            .kept()
-            .get(place)
-            .is_some_and(|kept| kept == payload)
+        self.shared.kept().get(place).is_some_and(|kept| kept == payload)
     }
 }
 

@@ -86,11 +86,7 @@ impl Sides<'_> {
         self.peer(Command::Stop)?;
         self.initiator.execute(Command::End)?;
         self.peer(Command::End)?;
-        Ok(TestResult {
-            cpu: ran.cpu.plus(peers),
-            ran,
-            checked,
-        })
+        Ok(TestResult { cpu: ran.cpu.plus(peers), ran, checked })
     }
 
     /// Runs an operation at every location once, and verifies all of them.
@@ -140,8 +136,5 @@ impl Sides<'_> {
 
 fn unfit(answer: &Answer) -> Failure {
     let message = format!("{answer:?} is no answer to what a side was told");
-    Failure::new(
-        FailureKind::Internal,
-        message.chars().take(200).collect::<String>(),
-    )
+    Failure::new(FailureKind::Internal, message.chars().take(200).collect::<String>())
 }

@@ -60,9 +60,7 @@ impl OperationQueue for TwoSided {
             let Some(slot) = self.free.take() else { break };
             self.filled.push_back(Work {
                 tag: slot as u64,
-                verb: Verb::Send {
-                    from: self.here[slot].clone(),
-                },
+                verb: Verb::Send { from: self.here[slot].clone() },
                 inline: self.pattern.plan.inline,
             });
             slots.push_back(slot);

@@ -58,14 +58,10 @@ impl Workers {
         counted: bool,
         cores: Option<&[usize]>,
     ) -> Result<Self, Failure> {
-        let mut workers = Self {
-            workers: Vec::new(),
-        };
+        let mut workers = Self { workers: Vec::new() };
         for (index, lane) in lanes.into_iter().enumerate() {
             let core = cores.and_then(|cores| cores.get(index % cores.len().max(1)).copied());
-            workers
-                .workers
-                .push(Worker::start(lane, params.clone(), counted, core)?);
+            workers.workers.push(Worker::start(lane, params.clone(), counted, core)?);
         }
         Ok(workers)
     }
@@ -75,12 +71,7 @@ impl Workers {
         &mut self,
         order: impl Fn(usize) -> WorkerCommand,
     ) -> Result<Vec<Report>, Failure> {
-        let died = || {
-            Failure::new(
-                FailureKind::Internal,
-                "a thread that moves bytes has panicked",
-            )
-        };
+        let died = || Failure::new(FailureKind::Internal, "a thread that moves bytes has panicked");
         let mut first = None;
         for (index, worker) in self.workers.iter().enumerate() {
             let sent =
@@ -106,10 +97,7 @@ impl Workers {
 
     /// CPU time of all threads so far, in nanoseconds.
     pub(super) fn spent_ns(&self) -> u64 {
-        self.workers
-            .iter()
-            .map(|worker| worker.clock.spent_ns())
-            .sum()
+        self.workers.iter().map(|worker| worker.clock.spent_ns()).sum()
     }
 }
 
@@ -131,9 +119,8 @@ impl Worker {
                 let placed = core.map_or(Ok(()), pin);
                 let placed = placed.map_err(|error| Failure::unsupported(error.to_string()));
                 while let Ok(order) = told.recv() {
-                    let done = placed
-                        .clone()
-                        .and_then(|()| execute(&mut *lane, &params, counted, order));
+                    let done =
+                        placed.clone().and_then(|()| execute(&mut *lane, &params, counted, order));
                     if report.send(done).is_err() {
                         break;
                     }
@@ -144,12 +131,7 @@ impl Worker {
             .map_err(|error| {
                 Failure::new(FailureKind::Job, format!("starting a thread: {error}"))
             })?;
-        Ok(Self {
-            orders: Some(orders),
-            reports,
-            clock,
-            thread: Some(thread),
-        })
+        Ok(Self { orders: Some(orders), reports, clock, thread: Some(thread) })
     }
 }
 
@@ -188,10 +170,5 @@ fn execute(
             (0..count).try_for_each(|slot| lane.check(slot))?;
         }
     }
-    Ok(Report {
-        pass,
-        events,
-        applied: lane.applied(),
-        emulator_ns: lane.emulator_ns(),
-    })
+    Ok(Report { pass, events, applied: lane.applied(), emulator_ns: lane.emulator_ns() })
 }

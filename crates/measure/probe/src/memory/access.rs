@@ -121,11 +121,7 @@ impl Object {
     fn check_reads(&self) -> Result<(), Failure> {
         // In the order of the parts, each as often as it was read.
         let parts = self.parts() as u64;
-        let Last {
-            first,
-            repeats,
-            sum,
-        } = self.last;
+        let Last { first, repeats, sum } = self.last;
         let mut expected = 0_u64;
         for at in 0..parts.min(repeats) {
             let times = (repeats - at).div_ceil(parts);
@@ -183,11 +179,7 @@ impl Work for Object {
                 (Access::Write, Some(mixed)) => write_mixed(words, mixed, numbers, tag(repeat)),
             }
         }
-        self.last = Last {
-            first,
-            repeats,
-            sum,
-        };
+        self.last = Last { first, repeats, sum };
         self.part = (first + repeats as usize) % self.parts();
         (accesses, accesses * size_of::<u64>() as u64)
     }

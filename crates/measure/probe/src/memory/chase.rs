@@ -48,13 +48,7 @@ impl Chase {
             words[line as usize * LINE_WORDS]
                 .store(u64::from(next) * LINE_WORDS as u64, Ordering::Relaxed);
         }
-        Ok(Self {
-            at: cycle[0] as usize * LINE_WORDS,
-            block,
-            cycle,
-            place: 0,
-            walked: 0,
-        })
+        Ok(Self { at: cycle[0] as usize * LINE_WORDS, block, cycle, place: 0, walked: 0 })
     }
 
     fn is_at(&self, found: usize, place: usize) -> Result<(), Failure> {

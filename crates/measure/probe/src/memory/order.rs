@@ -54,9 +54,8 @@ mod tests {
     #[test]
     fn neighbours_are_far_apart_and_at_no_constant_distance() {
         let order = Mixed::new(20, 1);
-        let steps: Vec<u64> = (0..4096)
-            .map(|number| order.at(number).abs_diff(order.at(number + 1)))
-            .collect();
+        let steps: Vec<u64> =
+            (0..4096).map(|number| order.at(number).abs_diff(order.at(number + 1))).collect();
         let near = steps.iter().filter(|&&step| step < 64).count();
         assert!(near < 32, "{near} steps stay within eight lines");
         let mut distances = steps;

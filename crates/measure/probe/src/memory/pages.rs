@@ -111,12 +111,7 @@ impl Block {
         let mapping_len = len + 3 * align;
         // SAFETY: a new anonymous mapping, at a place of the kernel's choice, replaces nothing.
         let mapping = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                mapping_len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-            )
+            mmap_anonymous(ptr::null_mut(), mapping_len, ProtFlags::READ | ProtFlags::WRITE, flags)
         }
         .map_err(|error| no_memory(mapping_len, error))?;
         let mapping = NonNull::new(mapping).expect("the kernel maps nothing at address 0");
@@ -127,13 +122,7 @@ impl Block {
         };
         // SAFETY: `skip` is at most twice `align`, so start and end lie within the mapping.
         let start = unsafe { mapping.cast::<u8>().add(skip) };
-        Ok(Self {
-            start,
-            len,
-            mapping,
-            mapping_len,
-            title: String::new(),
-        })
+        Ok(Self { start, len, mapping, mapping_len, title: String::new() })
     }
 
     fn titled(mut self, title: String) -> Self {

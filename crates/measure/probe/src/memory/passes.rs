@@ -54,11 +54,7 @@ pub struct Times {
 impl Times {
     /// Returns times without a warm-up and without a limit.
     pub fn of(sample: Duration) -> Self {
-        Self {
-            warmup: Duration::ZERO,
-            sample,
-            deadline: Instant::now() + LONG,
-        }
+        Self { warmup: Duration::ZERO, sample, deadline: Instant::now() + LONG }
     }
 }
 
@@ -231,11 +227,7 @@ impl PassThreads {
         self.barrier.wait();
         let first = self.first_ns.load(Ordering::Relaxed);
         let pass_ns = self.last_ns.load(Ordering::Relaxed).saturating_sub(first);
-        (
-            pass_ns.max(1),
-            self.accesses.load(Ordering::Relaxed),
-            self.bytes.load(Ordering::Relaxed),
-        )
+        (pass_ns.max(1), self.accesses.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
     /// Runs passes until the warm-up has ended and a pass is long enough, then those that count.
@@ -294,10 +286,7 @@ pub(crate) fn run<W: Work>(
         cpu_ns: AtomicU64::new(0),
         found: Mutex::default(),
     };
-    let mut taken = ProbeResult {
-        threads,
-        ..ProbeResult::default()
-    };
+    let mut taken = ProbeResult { threads, ..ProbeResult::default() };
     std::thread::scope(|scope| {
         // No thread waits at the barrier before all have been started; dropping this ends them.
         let mut gates = Vec::new();
@@ -328,10 +317,7 @@ pub(crate) fn run<W: Work>(
         shared.barrier.wait();
         Ok::<_, Failure>(())
     })?;
-    let found = shared
-        .found
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let found = shared.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     match found.failure {
         Some(failure) => Err(failure),
         None => Ok(ProbeResult {

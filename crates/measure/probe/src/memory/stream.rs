@@ -135,11 +135,7 @@ impl Stream {
             }
             Ok::<_, Failure>(block)
         };
-        Ok(Self {
-            kernel,
-            arrays: [array(0)?, array(1)?, array(2)?],
-            elements,
-        })
+        Ok(Self { kernel, arrays: [array(0)?, array(1)?, array(2)?], elements })
     }
 
     fn written(&mut self) -> &mut [f64] {

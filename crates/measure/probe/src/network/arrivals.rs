@@ -92,9 +92,7 @@ impl Arrivals {
             duplicates: AtomicU64::new(0),
             reordered: AtomicU64::new(0),
         };
-        Self {
-            connections: expected.iter().map(connection).collect(),
-        }
+        Self { connections: expected.iter().map(connection).collect() }
     }
 
     /// Records a message. Returns `true` if it is one of the pass's and the first with its number.
@@ -125,15 +123,10 @@ impl Arrivals {
 
     /// The figures of those that were sent.
     pub(super) fn figures(&self, timeline: &Timeline) -> ArrivalFigures {
-        let intervals = Intervals {
-            step_ns: timeline.step_ns,
-            connections: self.connections.len(),
-        };
+        let intervals =
+            Intervals { step_ns: timeline.step_ns, connections: self.connections.len() };
         let mut figures = ArrivalFigures::default();
-        let mut slices = Slices {
-            length_ns: timeline.slice_ns,
-            all: Vec::new(),
-        };
+        let mut slices = Slices { length_ns: timeline.slice_ns, all: Vec::new() };
         for (index, (all, &sent)) in self.connections.iter().zip(&timeline.sent).enumerate() {
             let mut received = 0;
             for (number, at) in (0..sent).zip(&all.at_ns) {
@@ -213,13 +206,7 @@ mod tests {
     use super::*;
 
     fn timeline(sent: Vec<u64>) -> Timeline {
-        Timeline {
-            start_ns: 5_000,
-            drift: 0.0,
-            step_ns: 1_000.0,
-            slice_ns: Some(2_000),
-            sent,
-        }
+        Timeline { start_ns: 5_000, drift: 0.0, step_ns: 1_000.0, slice_ns: Some(2_000), sent }
     }
 
     fn arrivals(first: u64, most: u64) -> Arrivals {
@@ -246,10 +233,7 @@ mod tests {
         assert_eq!((figures.duplicates, figures.reordered), (1, 1));
         assert_eq!(figures.last_ns, 4_500);
         assert_eq!(figures.delays.count(), 4);
-        assert_eq!(
-            (figures.delays.min_ns(), figures.delays.max_ns()),
-            (300, 1_500)
-        );
+        assert_eq!((figures.delays.min_ns(), figures.delays.max_ns()), (300, 1_500));
         let told: Vec<_> = (figures.slices.iter())
             .map(|slice| (slice.messages, slice.lost, slice.latency_sum_ns))
             .collect();
@@ -285,18 +269,9 @@ mod tests {
         let figures = arrivals.figures(&timeline(vec![u64::MAX, 5]));
         assert_eq!(figures.received, [0]);
         for bad in [
-            Timeline {
-                drift: f64::NAN,
-                ..timeline(vec![])
-            },
-            Timeline {
-                step_ns: f64::INFINITY,
-                ..timeline(vec![])
-            },
-            Timeline {
-                start_ns: i64::MIN,
-                ..timeline(vec![])
-            },
+            Timeline { drift: f64::NAN, ..timeline(vec![]) },
+            Timeline { step_ns: f64::INFINITY, ..timeline(vec![]) },
+            Timeline { start_ns: i64::MIN, ..timeline(vec![]) },
         ] {
             assert!(bad.check().is_err());
         }

@@ -107,9 +107,7 @@ impl Client {
                 return Err(Error::Closed);
             }
             let (stream, datagrams) = connect(&plan, index as u32)?;
-            stream
-                .set_nonblocking(true)
-                .map_err(Error::system("a connection"))?;
+            stream.set_nonblocking(true).map_err(Error::system("a connection"))?;
             let group = &mut groups[index % plan.load.threads];
             let interest = EventFlags::IN;
             match &datagrams {
@@ -127,21 +125,12 @@ impl Client {
                 interest,
             });
         }
-        reports
-            .set_read_timeout(Some(ANSWER_TIME))
-            .map_err(Error::system("a connection"))?;
+        reports.set_read_timeout(Some(ANSWER_TIME)).map_err(Error::system("a connection"))?;
         // Who is not the other end of this test hangs up or says something else.
         let address = plan.destination;
         ask_counts(&reports, 0, PATIENCE_MAX, plan.load.connections)
             .map_err(|_| Error::Stranger { address })?;
-        Ok(Self {
-            plan,
-            reports,
-            groups,
-            pattern,
-            arrived: 0,
-            cancelled,
-        })
+        Ok(Self { plan, reports, groups, pattern, arrived: 0, cancelled })
     }
 
     /// Returns a handle that ends a pass from another thread.
@@ -228,9 +217,8 @@ impl Client {
                 .collect();
             Ok::<_, Error>((done?, slices?, start))
         })?;
-        let sent: Vec<u64> = (self.links().zip(&already))
-            .map(|(link, before)| link.sent - before)
-            .collect();
+        let sent: Vec<u64> =
+            (self.links().zip(&already)).map(|(link, before)| link.sent - before).collect();
         let messages: u64 = sent.iter().sum();
         let target = self.arrived + messages * self.plan.load.message_bytes as u64;
         let (after, ended) = self.settle(target, deadline)?;
@@ -315,9 +303,8 @@ impl Client {
             let sent: u64 = sent.iter().sum();
             return Err(Error::Timeout(format!("none of {sent} messages had come")));
         }
-        pass.connection_bytes = (figures.received.iter())
-            .map(|messages| messages * message_bytes)
-            .collect();
+        pass.connection_bytes =
+            (figures.received.iter()).map(|messages| messages * message_bytes).collect();
         pass.bytes = pass.connection_bytes.iter().sum();
         pass.elapsed = Duration::from_nanos(figures.last_ns.max(1));
         pass.slices = figures.slices;
@@ -341,11 +328,9 @@ impl Client {
         let echo = || {
             let sent_ns = nanoseconds(origin.elapsed());
             match ask(&self.reports, &Request::Clock)? {
-                Reply::Clock(there_ns) => Ok(Echo {
-                    sent_ns,
-                    there_ns,
-                    back_ns: nanoseconds(origin.elapsed()),
-                }),
+                Reply::Clock(there_ns) => {
+                    Ok(Echo { sent_ns, there_ns, back_ns: nanoseconds(origin.elapsed()) })
+                }
                 other => Err(no_answer(other)),
             }
         };
@@ -431,9 +416,7 @@ fn connect(plan: &Plan, index: u32) -> Result<(TcpStream, Option<UdpSocket>), Er
     let port = socket.local_addr().map_err(failed())?.port();
     let greeting = wire::greeting(plan.secret, index, port);
     stream.write_all(&greeting).map_err(gone)?;
-    stream
-        .set_read_timeout(Some(ANSWER_TIME))
-        .map_err(failed())?;
+    stream.set_read_timeout(Some(ANSWER_TIME)).map_err(failed())?;
     let mut theirs = [0; 2];
     let stranger = |_| Error::Stranger { address };
     stream.read_exact(&mut theirs).map_err(stranger)?;
@@ -485,9 +468,7 @@ fn no_answer(reply: Reply) -> Error {
 /// connection.
 fn figures_can_be(figures: &ArrivalFigures, sent: &[u64]) -> Result<(), Error> {
     let received = &figures.received;
-    let total = received
-        .iter()
-        .try_fold(0u64, |sum, &one| sum.checked_add(one));
+    let total = received.iter().try_fold(0u64, |sum, &one| sum.checked_add(one));
     let is_right = received.len() == sent.len()
         && received.iter().zip(sent).all(|(came, sent)| came <= sent)
         && total == Some(figures.delays.count())
@@ -495,9 +476,7 @@ fn figures_can_be(figures: &ArrivalFigures, sent: &[u64]) -> Result<(), Error> {
         && figures.reordered <= figures.delays.count();
     match is_right {
         true => Ok(()),
-        false => Err(Error::Wrong(
-            "what the other end says of the messages cannot be".into(),
-        )),
+        false => Err(Error::Wrong("what the other end says of the messages cannot be".into())),
     }
 }
 

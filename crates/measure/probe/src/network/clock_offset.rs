@@ -45,9 +45,8 @@ impl ClockOffset {
             low_ns: less(echo.there_ns, echo.back_ns),
             high_ns: less(echo.there_ns, echo.sent_ns),
         };
-        let shortest = echoes
-            .iter()
-            .min_by_key(|echo| echo.back_ns.saturating_sub(echo.sent_ns))?;
+        let shortest =
+            echoes.iter().min_by_key(|echo| echo.back_ns.saturating_sub(echo.sent_ns))?;
         let shortest = of(shortest);
         let all = echoes.iter().map(of).fold(shortest, |all, one| Self {
             low_ns: all.low_ns.max(one.low_ns),
@@ -55,11 +54,7 @@ impl ClockOffset {
             ..all
         });
         // Clocks that drift apart within the burst leave nothing in common.
-        Some(if all.low_ns <= all.high_ns {
-            all
-        } else {
-            shortest
-        })
+        Some(if all.low_ns <= all.high_ns { all } else { shortest })
     }
 
     /// The estimate, in nanoseconds.
@@ -104,11 +99,7 @@ impl ClockRelation {
     /// Converts an instant of this clock to the other clock, in nanoseconds.
     pub fn there_ns(&self, here_ns: u64) -> i64 {
         let since = here_ns.abs_diff(self.before.at_ns) as f64;
-        let since = if here_ns < self.before.at_ns {
-            -since
-        } else {
-            since
-        };
+        let since = if here_ns < self.before.at_ns { -since } else { since };
         here_ns
             .cast_signed()
             .wrapping_add(self.before.middle_ns())
@@ -142,11 +133,7 @@ mod tests {
                 let there_ns = self.there_ns(arrives_ns) as u64;
                 let back_ns = arrives_ns + 5_000 + self.random.below(200_000);
                 now_ns = back_ns;
-                Echo {
-                    sent_ns,
-                    there_ns,
-                    back_ns,
-                }
+                Echo { sent_ns, there_ns, back_ns }
             };
             (0..count).map(|_| echo()).collect()
         }
@@ -155,16 +142,9 @@ mod tests {
     #[test]
     fn a_shifted_clock_that_drifts_is_found_within_the_error_that_is_told() {
         for seed in 0..200 {
-            for (shift_ns, drift) in [
-                (0, 0.0),
-                (-7_000_000_000, 50e-6),
-                (3_600_000_000_000, -2e-4),
-            ] {
-                let mut clock = Simulated {
-                    shift_ns,
-                    drift,
-                    random: Random::new(seed),
-                };
+            for (shift_ns, drift) in [(0, 0.0), (-7_000_000_000, 50e-6), (3_600_000_000_000, -2e-4)]
+            {
+                let mut clock = Simulated { shift_ns, drift, random: Random::new(seed) };
                 let (begin, end) = (10_000_000_000, 16_000_000_000);
                 let before = ClockOffset::estimate(&clock.burst(begin, 32)).unwrap();
                 let after = ClockOffset::estimate(&clock.burst(end, 32)).unwrap();
@@ -183,11 +163,7 @@ mod tests {
     #[test]
     fn one_sided_delay_does_not_leave_the_interval() {
         // The answer is delayed, the request is not: halving the round trip would be 500 µs off.
-        let echo = Echo {
-            sent_ns: 1_000_000,
-            there_ns: 5_010_000,
-            back_ns: 2_010_000,
-        };
+        let echo = Echo { sent_ns: 1_000_000, there_ns: 5_010_000, back_ns: 2_010_000 };
         let offset = ClockOffset::estimate(&[echo]).unwrap();
         assert!(offset.low_ns <= 4_000_000 && 4_000_000 <= offset.high_ns);
         assert_eq!(offset.error_ns(), 505_000);
@@ -196,11 +172,7 @@ mod tests {
 
     #[test]
     fn clocks_that_no_clock_is_like_are_refused() {
-        let offset = |at_ns, low_ns| ClockOffset {
-            at_ns,
-            low_ns,
-            high_ns: low_ns + 1000,
-        };
+        let offset = |at_ns, low_ns| ClockOffset { at_ns, low_ns, high_ns: low_ns + 1000 };
         let second = 1_000_000_000;
         assert!(ClockRelation::between(offset(0, 0), offset(second, 900_000)).is_some());
         for (before, after) in [

@@ -21,15 +21,8 @@ pub(super) struct ReadBuffer {
 
 impl ReadBuffer {
     pub(super) fn new(message_bytes: usize) -> Self {
-        let size = READ_BYTES
-            .max(message_bytes)
-            .next_multiple_of(message_bytes);
-        Self {
-            buffer: vec![0; size],
-            begin: 0,
-            filled: 0,
-            message_bytes,
-        }
+        let size = READ_BYTES.max(message_bytes).next_multiple_of(message_bytes);
+        Self { buffer: vec![0; size], begin: 0, filled: 0, message_bytes }
     }
 
     /// Reads once. `None`: there is nothing. All messages that are whole have been consumed.

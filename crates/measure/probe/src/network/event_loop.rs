@@ -43,14 +43,7 @@ impl EventLoop {
     pub(super) fn new(waiting: CompletionMode) -> Result<Self, Error> {
         let set = epoll::create(CreateFlags::CLOEXEC);
         let set = set.map_err(|error| failed(error, "an epoll set"))?;
-        Ok(Self {
-            waiting,
-            set,
-            timer: None,
-            ready: Vec::new(),
-            woken: false,
-            connections: 0,
-        })
+        Ok(Self { waiting, set, timer: None, ready: Vec::new(), woken: false, connections: 0 })
     }
 
     /// Adds the next connection.
@@ -125,20 +118,14 @@ impl EventLoop {
                 self.timer.insert(timer)
             }
         };
-        let once = Itimerspec {
-            it_interval: timespec(Duration::ZERO),
-            it_value: timespec(after),
-        };
+        let once = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: timespec(after) };
         timerfd_settime(timer, TimerfdTimerFlags::empty(), &once).map_err(failed)?;
         Ok(())
     }
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: duration.as_secs() as _,
-        tv_nsec: duration.subsec_nanos() as _,
-    }
+    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ }
 }
 
 fn failed(error: Errno, what: &str) -> Error {

@@ -79,22 +79,14 @@ impl Pass {
         let timed = plan.load.traffic == Traffic::RoundTrips || plan.load.is_paced();
         let sum = (self.connection_bytes.iter()).try_fold(0u64, |sum, &one| sum.checked_add(one));
         let expected = [
-            (
-                "connections",
-                self.connection_bytes.len() as u64,
-                plan.load.connections as u64,
-            ),
+            ("connections", self.connection_bytes.len() as u64, plan.load.connections as u64),
             ("bytes", sum.unwrap_or(u64::MAX), self.bytes),
             (
                 "bytes of messages",
                 self.messages.saturating_mul(plan.load.message_bytes as u64),
                 self.bytes,
             ),
-            (
-                "latencies",
-                self.latencies.count(),
-                if timed { self.messages } else { 0 },
-            ),
+            ("latencies", self.latencies.count(), if timed { self.messages } else { 0 }),
         ];
         for (what, told, right) in expected {
             if told != right {
@@ -102,10 +94,7 @@ impl Pass {
                 return Err(Error::Wrong(what));
             }
         }
-        let one_way = self.one_way.unwrap_or(OneWay {
-            sent: self.messages,
-            ..OneWay::default()
-        });
+        let one_way = self.one_way.unwrap_or(OneWay { sent: self.messages, ..OneWay::default() });
         let paced = self.one_way.is_some() == plan.load.is_paced()
             && self.messages <= one_way.sent
             && (one_way.drift.is_finite() && one_way.drift_error.is_finite());
@@ -178,15 +167,7 @@ impl Slice {
 
 impl From<[u64; 7]> for Slice {
     fn from(fields: [u64; 7]) -> Self {
-        let [
-            end,
-            length,
-            bytes,
-            messages,
-            latency_sum_ns,
-            latency_max_ns,
-            lost,
-        ] = fields;
+        let [end, length, bytes, messages, latency_sum_ns, latency_max_ns, lost] = fields;
         Self {
             end: Duration::from_nanos(end),
             length: Duration::from_nanos(length.max(1)),

@@ -102,14 +102,9 @@ impl Receiver {
                 Err(error) => drop(say.send(Err(error))),
             })
             .map_err(Error::system("a thread"))?;
-        let address = hear
-            .recv()
-            .unwrap_or_else(|_| Err(Error::Timeout("the receiver had ended".into())))?;
-        Ok(Self {
-            shared,
-            address,
-            thread: Some(thread),
-        })
+        let address =
+            hear.recv().unwrap_or_else(|_| Err(Error::Timeout("the receiver had ended".into())))?;
+        Ok(Self { shared, address, thread: Some(thread) })
     }
 
     /// Returns the address at which the receiver listens.
@@ -206,9 +201,8 @@ impl ReceiverState {
         let descriptors = [listener.as_fd(), self.waker.as_fd()].into_iter();
         let others = pending.iter().map(|connection| connection.stream.as_fd());
         let all = descriptors.chain(others);
-        let mut set: Vec<PollFd<'_>> = all
-            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
-            .collect();
+        let mut set: Vec<PollFd<'_>> =
+            all.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
         let first = pending.iter().map(|connection| connection.deadline).min();
         let left = first.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| left.try_into().ok());

@@ -199,10 +199,7 @@ impl From<Refusal> for NetworkReply {
             Refusal::Question(text) => (FailedKind::Question, text),
             Refusal::Test(error) => (FailedKind::from(&error), error.to_string()),
         };
-        Self::Failed {
-            kind,
-            message: clean(&message, TEXT_MAX),
-        }
+        Self::Failed { kind, message: clean(&message, TEXT_MAX) }
     }
 }
 
@@ -229,12 +226,7 @@ impl RemoteEnd {
         load.check()?;
         self.reserve(load.memory_bytes())?;
         let secret = Secret::random().map_err(Error::system("a secret"))?;
-        let config = ReceiverConfig {
-            load,
-            secret,
-            namespace: None,
-            cores,
-        };
+        let config = ReceiverConfig { load, secret, namespace: None, cores };
         let mut address: SocketAddr = self.host.here;
         address.set_port(0);
         let receiver = self.receiver.insert(Receiver::listen(address, config)?);
@@ -265,10 +257,7 @@ impl RemoteEnd {
         self.reserve(plan.memory_bytes())?;
         let client = Client::open_for(plan, self.host.cancelled.clone())?;
         self.client = Some(client);
-        Ok(NetworkReply::Connected {
-            role: self.role,
-            machine: thread_setup::machine(),
-        })
+        Ok(NetworkReply::Connected { role: self.role, machine: thread_setup::machine() })
     }
 
     fn pass(&mut self, limit: Limit, within_ns: u64) -> Result<NetworkReply, Refusal> {

@@ -17,15 +17,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Runs the connections of one thread.
 pub(super) fn run(group: &mut Group, task: &PassContext<'_>) -> Result<PassWork, Error> {
     let links = std::mem::take(&mut group.links);
-    let mut all: Vec<RoundTripClient> = links
-        .into_iter()
-        .map(|link| RoundTripClient::new(link, task))
-        .collect();
-    let mut sender = Sender {
-        task,
-        schedule: Schedule::new(task),
-        done: PassWork::default(),
-    };
+    let mut all: Vec<RoundTripClient> =
+        links.into_iter().map(|link| RoundTripClient::new(link, task)).collect();
+    let mut sender = Sender { task, schedule: Schedule::new(task), done: PassWork::default() };
     let result = sender.run(group, &mut all);
     group.links = all.into_iter().map(|trips| trips.link).collect();
     result.map(|()| sender.done)
@@ -42,11 +36,7 @@ struct RoundTripClient {
 
 impl RoundTripClient {
     fn new(link: Link, task: &PassContext<'_>) -> Self {
-        Self {
-            before: link.sent,
-            begun: VecDeque::with_capacity(task.plan.depth),
-            link,
-        }
+        Self { before: link.sent, begun: VecDeque::with_capacity(task.plan.depth), link }
     }
 
     /// Messages of this pass that were sent.
@@ -137,10 +127,7 @@ impl Sender<'_> {
                     break;
                 }
                 let first = trips.link.sent - count as u64;
-                trips
-                    .link
-                    .write_buffer
-                    .fill(self.task.pattern, first, count);
+                trips.link.write_buffer.fill(self.task.pattern, first, count);
             }
             if !trips.link.write_buffer.write(&trips.link.stream)? {
                 break;
@@ -224,8 +211,7 @@ impl PassWork {
             return;
         }
         while self.slices.len() <= index {
-            self.slices
-                .push(Slice::numbered(self.slices.len(), length_ns));
+            self.slices.push(Slice::numbered(self.slices.len(), length_ns));
         }
         let slice = &mut self.slices[index];
         slice.bytes += bytes as u64;

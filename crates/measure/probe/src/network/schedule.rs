@@ -53,10 +53,7 @@ impl Intervals {
 
 impl Schedule {
     pub(super) fn new(task: &PassContext<'_>) -> Self {
-        Self {
-            intervals: task.plan.intervals(),
-            limit: task.limit,
-        }
+        Self { intervals: task.plan.intervals(), limit: task.limit }
     }
 
     pub(super) fn has_rate(self) -> bool {
@@ -76,11 +73,7 @@ impl Schedule {
             // At least one.
             Limit::Time(_) if number == 0 => true,
             Limit::Time(time) => {
-                let at = if self.has_rate() {
-                    self.intended_ns(index, number)
-                } else {
-                    now_ns
-                };
+                let at = if self.has_rate() { self.intended_ns(index, number) } else { now_ns };
                 u128::from(at) < time.as_nanos()
             }
         }

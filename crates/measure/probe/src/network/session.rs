@@ -66,11 +66,7 @@ impl Session {
         cores: Option<&[usize]>,
     ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), Error> {
         let workers = (0..load.threads).map(|_| {
-            Ok(Worker {
-                new: Mutex::default(),
-                waker: waker()?,
-                clock: ThreadClock::default(),
-            })
+            Ok(Worker { new: Mutex::default(), waker: waker()?, clock: ThreadClock::default() })
         });
         let session = Arc::new(Self {
             load,
@@ -133,9 +129,7 @@ impl Session {
 
     /// A paced pass begins; or why not.
     pub(super) fn begin(&self, expected: &[Expected]) -> Result<(), String> {
-        let all = expected
-            .iter()
-            .try_fold(0u64, |sum, one| sum.checked_add(one.most));
+        let all = expected.iter().try_fold(0u64, |sum, one| sum.checked_add(one.most));
         let most = self.load.paced_messages.unwrap_or(0);
         if expected.len() != self.load.connections || all.is_none_or(|all| all > most) {
             return Err(format!(
@@ -162,9 +156,7 @@ impl Session {
     }
 
     fn paced(&self) -> RwLockWriteGuard<'_, Arrivals> {
-        self.arrivals
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.arrivals.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the bytes, no longer than `patience`, and counts. Called by the thread that
@@ -182,16 +174,13 @@ impl Session {
             std::thread::park_timeout(left.min(PARK_MAX));
         }
         self.target.store(u64::MAX, Ordering::SeqCst);
-        let received: Vec<u64> = (self.received.iter())
-            .map(|count| count.load(Ordering::Acquire))
-            .collect();
+        let received: Vec<u64> =
+            (self.received.iter()).map(|count| count.load(Ordering::Acquire)).collect();
         Counts {
             clock_ns: self.clock_ns(),
             messages: self.messages.load(Ordering::Acquire),
             wrong: self.wrong.load(Ordering::Acquire),
-            cpu_ns: (self.workers.iter())
-                .map(|worker| worker.clock.spent_ns())
-                .sum(),
+            cpu_ns: (self.workers.iter()).map(|worker| worker.clock.spent_ns()).sum(),
             received,
         }
     }
@@ -214,18 +203,16 @@ fn spawn(
 ) -> Result<JoinHandle<()>, Error> {
     let shared = Arc::clone(session);
     session.running.fetch_add(1, Ordering::AcqRel);
-    let spawned = std::thread::Builder::new()
-        .name("net-session".into())
-        .spawn(move || {
-            let clock = &shared.workers[index].clock;
-            clock.begin();
-            if core.is_none_or(|core| thread_setup::pin(core).is_ok()) {
-                // What it fails with is its connections' end, which the client sees.
-                let _ = serve(&shared, index);
-            }
-            clock.end();
-            shared.running.fetch_sub(1, Ordering::AcqRel);
-        });
+    let spawned = std::thread::Builder::new().name("net-session".into()).spawn(move || {
+        let clock = &shared.workers[index].clock;
+        clock.begin();
+        if core.is_none_or(|core| thread_setup::pin(core).is_ok()) {
+            // What it fails with is its connections' end, which the client sees.
+            let _ = serve(&shared, index);
+        }
+        clock.end();
+        shared.running.fetch_sub(1, Ordering::AcqRel);
+    });
     if spawned.is_err() {
         session.running.fetch_sub(1, Ordering::AcqRel);
     }

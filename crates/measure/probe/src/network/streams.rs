@@ -62,8 +62,7 @@ fn turn(
             if count == 0 {
                 return Ok(true);
             }
-            link.write_buffer
-                .fill(task.pattern, link.sent, count as usize);
+            link.write_buffer.fill(task.pattern, link.sent, count as usize);
             link.sent += count;
             done.messages += count;
         }

@@ -37,10 +37,6 @@ pub(super) fn check_cores(cores: &[usize]) -> Result<(), Error> {
 pub fn machine() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // The first 16 hexadecimal digits of a random number.
-    let digits: String = text
-        .chars()
-        .filter(char::is_ascii_hexdigit)
-        .take(16)
-        .collect();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0)
 }

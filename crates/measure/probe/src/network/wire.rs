@@ -122,12 +122,8 @@ pub(super) struct Counts {
 impl Counts {
     fn check(&self) -> Result<(), CodecError> {
         at_most("clock_ns", self.clock_ns, CLOCK_MAX_NS)?;
-        let sum = self
-            .received
-            .iter()
-            .try_fold(0u64, |sum, one| sum.checked_add(*one));
-        sum.map(drop)
-            .ok_or_else(|| CodecError::Malformed("more bytes than can be counted".into()))
+        let sum = self.received.iter().try_fold(0u64, |sum, one| sum.checked_add(*one));
+        sum.map(drop).ok_or_else(|| CodecError::Malformed("more bytes than can be counted".into()))
     }
 
     /// Bytes of all connections.
@@ -192,10 +188,7 @@ mod tests {
             assert!(Reply::decode(&bad.encode()).is_err());
         }
         let expected = |connections| {
-            let one = Expected {
-                first: u64::MAX,
-                most: u64::MAX,
-            };
+            let one = Expected { first: u64::MAX, most: u64::MAX };
             Request::Begin(vec![one; connections])
         };
         let most = expected(CONNECTIONS_MAX);

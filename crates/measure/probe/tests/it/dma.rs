@@ -79,10 +79,7 @@ fn questions_that_cannot_be_are_refused_with_the_bound() {
         (with(|one| one.plan.depth = 1025), "depth is 1025"),
         (with(|one| one.plan.batch = 5), "batch is 5"),
         (with(|one| one.plan.threads = 65), "threads is 65"),
-        (
-            with(|one| (one.plan.size, one.plan.threads) = (1 << 30, 64)),
-            "more than an agent holds",
-        ),
+        (with(|one| (one.plan.size, one.plan.threads) = (1 << 30, 64)), "more than an agent holds"),
         (with(|one| one.timeout_ms = 0), "1 to 3600000"),
         (with(|one| one.timeout_ms = u64::MAX), "1 to 3600000"),
         (with(|one| one.cores = Some(vec![])), "0 cores"),
@@ -90,10 +87,7 @@ fn questions_that_cannot_be_are_refused_with_the_bound() {
             with(|one| (one.link, one.engine) = (Link::Ucx, Some(Default::default()))),
             "no thread that copies",
         ),
-        (
-            with(|one| one.transport = Some(Transport::Tcp)),
-            "no transports to choose from",
-        ),
+        (with(|one| one.transport = Some(Transport::Tcp)), "no transports to choose from"),
     ] {
         let (mut part, _) = part();
         let failure = refused(ask(&mut *part, &DmaRequest::Open(opening)));
@@ -159,10 +153,7 @@ fn commands_in_any_order_and_tokens_of_nobody_break_nothing() {
     ] {
         let (mut part, _) = part();
         let (_peer, _) = met(&mut *part, opening());
-        let last = commands
-            .into_iter()
-            .map(|one| execute(&mut *part, one))
-            .last();
+        let last = commands.into_iter().map(|one| execute(&mut *part, one)).last();
         let failure = refused(last.expect("a reply"));
         assert_ne!(failure.kind, FailureKind::Internal, "{failure}");
     }
@@ -175,22 +166,13 @@ fn who_does_not_know_the_secret_does_not_get_the_link() {
         return;
     }
     let (mut part, _) = part();
-    let opening = Opening {
-        link: Link::Ucx,
-        ..opening()
-    };
+    let opening = Opening { link: Link::Ucx, ..opening() };
     let DmaReply::Listening(Reach::Port { port, .. }) = ask(&mut *part, &DmaRequest::Open(opening))
     else {
         panic!("it does not listen");
     };
-    let wrong = Reach::Port {
-        port,
-        secret: Secret::random().expect("random bytes"),
-    };
-    let (there, soon) = (
-        (Ipv4Addr::LOCALHOST, 1).into(),
-        Instant::now() + Duration::from_secs(60),
-    );
+    let wrong = Reach::Port { port, secret: Secret::random().expect("random bytes") };
+    let (there, soon) = ((Ipv4Addr::LOCALHOST, 1).into(), Instant::now() + Duration::from_secs(60));
     let config = plan().link_config(Side::Host);
     let Err(failure) = dial(Link::Ucx, &wrong, there, None, None, &config, soon) else {
         panic!("a link without the secret");

@@ -21,11 +21,7 @@ fn receiving(plan: Plan) -> (Receiver, Plan) {
     let config = config(plan.load);
     let secret = config.secret;
     let receiver = Receiver::listen(any(), config).unwrap();
-    let plan = Plan {
-        destination: receiver.address(),
-        secret,
-        ..plan
-    };
+    let plan = Plan { destination: receiver.address(), secret, ..plan };
     (receiver, plan)
 }
 
@@ -55,18 +51,9 @@ fn every_message_comes_back_once_and_is_timed() {
             (3000, 3, 3, 4, 3),
             (1 << 20, 2, 1, 3, 2),
         ] {
-            let load = Load {
-                message_bytes,
-                connections,
-                threads,
-                waiting,
-                ..load(Traffic::RoundTrips)
-            };
-            let plan = Plan {
-                depth,
-                batch,
-                ..plan(load)
-            };
+            let load =
+                Load { message_bytes, connections, threads, waiting, ..load(Traffic::RoundTrips) };
+            let plan = Plan { depth, batch, ..plan(load) };
             let (_receiver, mut client) = ends(plan);
             for count in [20, 7] {
                 let pass = pass(&mut client, Limit::Messages(count));
@@ -84,22 +71,11 @@ fn every_message_comes_back_once_and_is_timed() {
 
 #[test]
 fn a_stream_is_all_received_and_checked_before_the_clock_stops() {
-    for (message_bytes, connections, threads, batch) in [
-        (1, 1, 1, 64),
-        (64, 3, 2, 1),
-        (131_072, 2, 2, 1),
-        (1 << 20, 1, 1, 2),
-    ] {
-        let load = Load {
-            message_bytes,
-            connections,
-            threads,
-            ..load(Traffic::Stream)
-        };
-        let (_receiver, mut client) = ends(Plan {
-            batch,
-            ..plan(load)
-        });
+    for (message_bytes, connections, threads, batch) in
+        [(1, 1, 1, 64), (64, 3, 2, 1), (131_072, 2, 2, 1), (1 << 20, 1, 1, 2)]
+    {
+        let load = Load { message_bytes, connections, threads, ..load(Traffic::Stream) };
+        let (_receiver, mut client) = ends(Plan { batch, ..plan(load) });
         let first = pass(&mut client, Limit::Messages(70));
         assert_eq!(first.messages, 70 * connections as u64);
         assert_eq!(first.latencies.count(), 0);
@@ -115,10 +91,7 @@ fn a_stream_is_all_received_and_checked_before_the_clock_stops() {
 fn depth_is_what_is_outstanding() {
     // A server that keeps what comes for a while: with a depth of 8 all 8 wait together.
     let deep = |depth| {
-        let plan = Plan {
-            depth,
-            ..plan(load(Traffic::RoundTrips))
-        };
+        let plan = Plan { depth, ..plan(load(Traffic::RoundTrips)) };
         let (_receiver, mut client) = ends(plan);
         let pass = pass(&mut client, Limit::Messages(4000));
         // Little's law: what is outstanding on average.
@@ -128,14 +101,8 @@ fn depth_is_what_is_outstanding() {
     for (depth, least) in [(1, 0.5), (16, 6.0)] {
         let most = 1.01 * f64::from(depth);
         let found: Vec<f64> = (0..10).map(|_| deep(depth as usize)).collect();
-        assert!(
-            found.iter().all(|outstanding| *outstanding <= most),
-            "{found:?}"
-        );
-        assert!(
-            found.iter().any(|outstanding| *outstanding >= least),
-            "{found:?}"
-        );
+        assert!(found.iter().all(|outstanding| *outstanding <= most), "{found:?}");
+        assert!(found.iter().any(|outstanding| *outstanding >= least), "{found:?}");
     }
 }
 
@@ -144,10 +111,7 @@ fn a_rate_is_kept_and_latencies_begin_at_intended_times() {
     let plan = Plan {
         rate_per_s: Some(2000.0),
         depth: 4,
-        ..plan(Load {
-            connections: 2,
-            ..load(Traffic::RoundTrips)
-        })
+        ..plan(Load { connections: 2, ..load(Traffic::RoundTrips) })
     };
     let (_receiver, mut client) = ends(plan);
     let timed = pass(&mut client, Limit::Time(Duration::from_millis(200)));
@@ -161,10 +125,7 @@ fn a_rate_that_cannot_be_kept_shows_in_the_latencies() {
     let plan = Plan {
         // 1 MiB each 10 µs is more than any of these machines carries.
         rate_per_s: Some(100_000.0),
-        ..plan(Load {
-            message_bytes: 1 << 20,
-            ..load(Traffic::RoundTrips)
-        })
+        ..plan(Load { message_bytes: 1 << 20, ..load(Traffic::RoundTrips) })
     };
     let (_receiver, mut client) = ends(plan);
     let timed = pass(&mut client, Limit::Time(Duration::from_millis(5)));
@@ -180,10 +141,7 @@ fn slices_add_up_to_the_pass() {
     for traffic in [Traffic::RoundTrips, Traffic::Stream] {
         let plan = Plan {
             slice: Some(Duration::from_millis(10)),
-            ..plan(Load {
-                message_bytes: 4096,
-                ..load(traffic)
-            })
+            ..plan(Load { message_bytes: 4096, ..load(traffic) })
         };
         let (_receiver, mut client) = ends(plan);
         // A busy machine may keep one that looks from its turn for all of the time.
@@ -230,14 +188,8 @@ fn nobody_and_strangers_are_told_apart() {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         }
     });
-    let plan = Plan {
-        destination: address,
-        ..plan(load(Traffic::Stream))
-    };
-    assert!(matches!(
-        Client::open(plan.clone()),
-        Err(Error::Stranger { .. } | Error::Closed)
-    ));
+    let plan = Plan { destination: address, ..plan(load(Traffic::Stream)) };
+    assert!(matches!(Client::open(plan.clone()), Err(Error::Stranger { .. } | Error::Closed)));
     stranger.join().unwrap();
     // The listener is closed by now.
     assert!(matches!(Client::open(plan), Err(Error::Unreachable { .. })));
@@ -246,24 +198,15 @@ fn nobody_and_strangers_are_told_apart() {
 #[test]
 fn only_who_knows_the_secret_takes_part_and_the_first_who_does() {
     let (receiver, plan) = receiving(plan(load(Traffic::RoundTrips)));
-    let wrong = Plan {
-        secret: Secret::random().unwrap(),
-        ..plan.clone()
-    };
+    let wrong = Plan { secret: Secret::random().unwrap(), ..plan.clone() };
     let refused = Client::open(wrong).err().expect("a stranger");
-    assert!(
-        matches!(refused, Error::Stranger { .. } | Error::Closed),
-        "{refused}"
-    );
+    assert!(matches!(refused, Error::Stranger { .. } | Error::Closed), "{refused}");
     let mut client = Client::open(plan.clone()).unwrap();
     let pass = pass(&mut client, Limit::Messages(10));
     assert_eq!(pass.messages, 10);
     // All connections are there, so the server no longer listens.
     let second = Client::open(plan).err();
-    assert!(
-        matches!(second, Some(Error::Unreachable { .. })),
-        "{second:?}"
-    );
+    assert!(matches!(second, Some(Error::Unreachable { .. })), "{second:?}");
     drop(receiver);
 }
 
@@ -271,12 +214,7 @@ fn only_who_knows_the_secret_takes_part_and_the_first_who_does() {
 fn garbage_does_not_keep_the_client_out() {
     let (_receiver, plan) = receiving(plan(load(Traffic::RoundTrips)));
     let mut idle = Vec::new();
-    for bytes in [
-        &b"GET / HTTP/1.1\r\n\r\n"[..],
-        &[0; 64],
-        &[0xff; 4096],
-        b"ovs-net\x04",
-    ] {
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[0xff; 4096], b"ovs-net\x04"] {
         let mut stream = TcpStream::connect(plan.destination).unwrap();
         stream.write_all(bytes).unwrap();
         idle.push(stream);
@@ -288,11 +226,8 @@ fn garbage_does_not_keep_the_client_out() {
 
 #[test]
 fn a_receiver_that_nobody_comes_to_ends_when_it_is_dropped() {
-    let (receiver, plan) = receiving(plan(Load {
-        connections: 3,
-        threads: 2,
-        ..load(Traffic::Stream)
-    }));
+    let (receiver, plan) =
+        receiving(plan(Load { connections: 3, threads: 2, ..load(Traffic::Stream) }));
     let _half = TcpStream::connect(plan.destination).unwrap();
     let begun = Instant::now();
     drop(receiver);
@@ -303,41 +238,13 @@ fn a_receiver_that_nobody_comes_to_ends_when_it_is_dropped() {
 fn numbers_out_of_bounds_are_named_at_either_end() {
     let good = load(Traffic::Stream);
     for (bad, name) in [
-        (
-            Load {
-                message_bytes: 0,
-                ..good
-            },
-            "message_bytes",
-        ),
+        (Load { message_bytes: 0, ..good }, "message_bytes"),
         (Load { threads: 2, ..good }, "threads"),
-        (
-            Load {
-                connections: 1 << 40,
-                ..good
-            },
-            "connections",
-        ),
-        (
-            Load {
-                socket_buffer: Some(usize::MAX),
-                ..good
-            },
-            "socket_buffer",
-        ),
-        (
-            Load {
-                connections: 1000,
-                message_bytes: 16 << 20,
-                ..good
-            },
-            "connections * message_size",
-        ),
+        (Load { connections: 1 << 40, ..good }, "connections"),
+        (Load { socket_buffer: Some(usize::MAX), ..good }, "socket_buffer"),
+        (Load { connections: 1000, message_bytes: 16 << 20, ..good }, "connections * message_size"),
     ] {
-        let errors = [
-            Client::open(plan(bad)).err(),
-            Receiver::listen(any(), config(bad)).err(),
-        ];
+        let errors = [Client::open(plan(bad)).err(), Receiver::listen(any(), config(bad)).err()];
         for error in errors {
             match error {
                 Some(Error::Bound(bound)) => assert_eq!(bound.field, name),
@@ -345,10 +252,7 @@ fn numbers_out_of_bounds_are_named_at_either_end() {
             }
         }
     }
-    let bad = Plan {
-        rate_per_s: Some(f64::NAN),
-        ..plan(good)
-    };
+    let bad = Plan { rate_per_s: Some(f64::NAN), ..plan(good) };
     match Client::open(bad).err() {
         Some(Error::Bound(bound)) => assert_eq!(bound.field, "rate_per_s"),
         other => panic!("{other:?}"),

@@ -16,11 +16,7 @@ use overside_probe::network::{
 const GREETING_BYTES: usize = 8 + 16 + 4 + 2;
 
 fn load(protocol: Protocol) -> Load {
-    Load {
-        protocol,
-        paced_messages: Some(10_000),
-        ..plans::load(Traffic::Stream)
-    }
+    Load { protocol, paced_messages: Some(10_000), ..plans::load(Traffic::Stream) }
 }
 
 /// The receiving end, and the plan of a client that sends `rate_per_s` messages a second.
@@ -49,12 +45,7 @@ fn as_many_messages_are_sent_as_the_schedule_has() {
             (3, 2, CompletionMode::Event),
             (2, 1, CompletionMode::Poll),
         ] {
-            let load = Load {
-                connections,
-                threads,
-                waiting,
-                ..load(protocol)
-            };
+            let load = Load { connections, threads, waiting, ..load(protocol) };
             let (_receiver, plan) = receiving(load, 1000.0);
             let mut client = Client::open(plan).unwrap();
             let first = pass(&mut client, Limit::Messages(5));
@@ -73,10 +64,7 @@ fn as_many_messages_are_sent_as_the_schedule_has() {
             assert_eq!((came, bytes), (timed.messages, timed.bytes));
             assert_eq!(lost, told.lost(timed.messages));
             if protocol == Protocol::Tcp {
-                assert_eq!(
-                    (timed.messages, told.duplicates, told.reordered),
-                    (200, 0, 0)
-                );
+                assert_eq!((timed.messages, told.duplicates, told.reordered), (200, 0, 0));
             }
         }
     }
@@ -91,20 +79,12 @@ fn two_ends_that_have_one_clock_see_no_drift_beyond_what_they_say() {
     // Both read the same clock, so the truth is known.
     assert!(told.drift.abs() <= told.drift_error, "{told:?}");
     let longest = Duration::from_nanos(timed.latencies.max_ns());
-    assert!(
-        longest <= timed.elapsed,
-        "{longest:?} of {:?}",
-        timed.elapsed
-    );
+    assert!(longest <= timed.elapsed, "{longest:?} of {:?}", timed.elapsed);
 }
 
 #[test]
 fn a_rate_that_no_connection_carries_shows_in_the_delays_and_loses_nothing_over_tcp() {
-    let load = Load {
-        message_bytes: 1 << 20,
-        paced_messages: Some(1000),
-        ..load(Protocol::Tcp)
-    };
+    let load = Load { message_bytes: 1 << 20, paced_messages: Some(1000), ..load(Protocol::Tcp) };
     // 1 MiB each 10 µs is more than any of these machines carries.
     let (_receiver, plan) = receiving(load, 100_000.0);
     let mut client = Client::open(plan).unwrap();
@@ -142,10 +122,8 @@ fn meddling_network(to: SocketAddr, done: &Arc<Interference>) -> SocketAddr {
             let (_, port) = greeting.split_last_chunk_mut::<2>().unwrap();
             let client_port = u16::from_le_bytes(*port);
             if client_port > 0 {
-                let (near, far) = (
-                    UdpSocket::bind(any()).unwrap(),
-                    UdpSocket::bind(any()).unwrap(),
-                );
+                let (near, far) =
+                    (UdpSocket::bind(any()).unwrap(), UdpSocket::bind(any()).unwrap());
                 *port = far.local_addr().unwrap().port().to_le_bytes();
                 server.write_all(&greeting).unwrap();
                 let mut theirs = [0; 2];
@@ -206,10 +184,7 @@ fn what_is_lost_repeated_and_overtaken_is_counted_exactly() {
 fn is_interference_counted_exactly() -> bool {
     let (_receiver, plan) = receiving(load(Protocol::Udp), 1000.0);
     let done = Arc::new(Interference::default());
-    let plan = Plan {
-        destination: meddling_network(plan.destination, &done),
-        ..plan
-    };
+    let plan = Plan { destination: meddling_network(plan.destination, &done), ..plan };
     let mut client = Client::open(plan).unwrap();
     let counts =
         || [&done.dropped, &done.repeated, &done.overtaken].map(|what| what.load(Ordering::SeqCst));
@@ -233,53 +208,18 @@ fn is_interference_counted_exactly() -> bool {
 fn what_cannot_be_is_refused_before_anything_is_sent() {
     let good = load(Protocol::Udp);
     for (bad, rate_per_s, named) in [
+        (Load { message_bytes: 15, ..good }, Some(1.0), "message_bytes is 15"),
+        (Load { message_bytes: 65_508, ..good }, Some(1.0), "it can be 16 to 65507"),
+        (Load { paced_messages: None, ..good }, Some(1.0), "protocol udp is given"),
         (
-            Load {
-                message_bytes: 15,
-                ..good
-            },
-            Some(1.0),
-            "message_bytes is 15",
-        ),
-        (
-            Load {
-                message_bytes: 65_508,
-                ..good
-            },
-            Some(1.0),
-            "it can be 16 to 65507",
-        ),
-        (
-            Load {
-                paced_messages: None,
-                ..good
-            },
-            Some(1.0),
-            "protocol udp is given",
-        ),
-        (
-            Load {
-                paced_messages: Some(PACED_MESSAGES_MAX + 1),
-                ..good
-            },
+            Load { paced_messages: Some(PACED_MESSAGES_MAX + 1), ..good },
             Some(1.0),
             "rate * sample_s",
         ),
-        (
-            Load {
-                traffic: Traffic::RoundTrips,
-                ..good
-            },
-            Some(1.0),
-            "only for streams",
-        ),
+        (Load { traffic: Traffic::RoundTrips, ..good }, Some(1.0), "only for streams"),
         (good, None, "rate_per_s of a stream"),
     ] {
-        let plan = Plan {
-            load: bad,
-            rate_per_s,
-            ..receiving(load(Protocol::Tcp), 1.0).1
-        };
+        let plan = Plan { load: bad, rate_per_s, ..receiving(load(Protocol::Tcp), 1.0).1 };
         let error = Client::open(plan).err().unwrap().to_string();
         assert!(error.contains(named), "{error}");
     }
@@ -312,21 +252,12 @@ fn a_receiver_that_lies_gives_no_figures() {
         "\"slices\":[]",
         &format!("\"slices\":[{}]", vec!["[1,1,1,1,1,1,1]"; 5000].join(",")),
     ) + &delays(5);
-    for figures in [
-        too_many,
-        contradicts,
-        other_connections,
-        overflows,
-        many_slices,
-    ] {
+    for figures in [too_many, contradicts, other_connections, overflows, many_slices] {
         let told = told_of(&figures, 1);
         assert!(matches!(told, Err(Error::Wrong(_))), "{told:?}");
     }
     let told = told_of(&(honest.to_owned() + &delays(5)), 1_000_000);
-    assert!(
-        matches!(&told, Err(Error::Wrong(text)) if text.contains("clocks")),
-        "{told:?}"
-    );
+    assert!(matches!(&told, Err(Error::Wrong(text)) if text.contains("clocks")), "{told:?}");
     let told = told_of(&(honest.to_owned() + &delays(5)), 1);
     assert_eq!(told.unwrap().messages, 5);
 }

@@ -42,18 +42,11 @@ fn failed(told: NetworkReply) -> (FailedKind, String) {
 }
 
 fn load(traffic: Traffic) -> Load {
-    Load {
-        connections: 2,
-        threads: 2,
-        ..plans::load(traffic)
-    }
+    Load { connections: 2, threads: 2, ..plans::load(traffic) }
 }
 
 fn plan(destination: SocketAddr, secret: Secret) -> Plan {
-    Plan {
-        depth: 4,
-        ..plans::plan_to(destination, secret, load(Traffic::RoundTrips))
-    }
+    Plan { depth: 4, ..plans::plan_to(destination, secret, load(Traffic::RoundTrips)) }
 }
 
 /// The receiving end, in this process, and the plan of the other.
@@ -61,40 +54,25 @@ fn receiver(traffic: Traffic) -> (Receiver, Plan) {
     let config = plans::config(load(traffic));
     let secret = config.secret;
     let receiver = Receiver::listen(loopback(0), config).unwrap();
-    let plan = Plan {
-        load: load(traffic),
-        ..plan(receiver.address(), secret)
-    };
+    let plan = Plan { load: load(traffic), ..plan(receiver.address(), secret) };
     (receiver, plan)
 }
 
 fn receive(cores: Option<Vec<usize>>) -> NetworkRequest {
-    NetworkRequest::Receive {
-        load: load(Traffic::RoundTrips),
-        cores,
-    }
+    NetworkRequest::Receive { load: load(Traffic::RoundTrips), cores }
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn messages(count: u64) -> NetworkRequest {
-    NetworkRequest::Pass {
-        limit: Limit::Messages(count),
-        within_ns: 60 * SECOND_NS,
-    }
+    NetworkRequest::Pass { limit: Limit::Messages(count), within_ns: 60 * SECOND_NS }
 }
 
 #[test]
 fn an_agent_receives_from_one_client() {
     let (mut end, _) = end();
     let reply = ask(&mut end, &receive(None));
-    let NetworkReply::Receiving {
-        port,
-        secret,
-        role,
-        machine: there,
-    } = reply
-    else {
+    let NetworkReply::Receiving { port, secret, role, machine: there } = reply else {
         panic!("{reply:?}");
     };
     assert_eq!((role, there), (Role::Dpu, machine()));
@@ -118,11 +96,7 @@ fn a_client_tells_all_that_it_has_measured() {
         let plan = Plan { slice, ..plan };
         let (mut far, _) = self::end();
         let reply = ask(&mut far, &NetworkRequest::Connect(Box::new(plan.clone())));
-        let NetworkReply::Connected {
-            role,
-            machine: there,
-        } = reply
-        else {
+        let NetworkReply::Connected { role, machine: there } = reply else {
             panic!("{reply:?}");
         };
         assert_eq!((role, there), (Role::Dpu, machine()));
@@ -171,11 +145,7 @@ fn what_comes_at_the_wrong_time_or_asks_for_too_much_is_refused() {
     let nowhere = || Box::new(plan(loopback(9), secret));
     let (mut server, _) = end();
     ask(&mut server, &receive(None));
-    for request in [
-        receive(None),
-        NetworkRequest::Connect(nowhere()),
-        messages(1),
-    ] {
+    for request in [receive(None), NetworkRequest::Connect(nowhere()), messages(1)] {
         let (kind, message) = failed(ask(&mut server, &request));
         assert_eq!(kind, FailedKind::Question, "{message}");
     }
@@ -186,41 +156,20 @@ fn what_comes_at_the_wrong_time_or_asks_for_too_much_is_refused() {
         NetworkRequest::Connect(plan)
     };
     for (request, expected) in [
-        (
-            connect(|plan| plan.load.connections = 1 << 40),
-            "connections is",
-        ),
-        (
-            connect(|plan| plan.load.message_bytes = 0),
-            "message_bytes is 0",
-        ),
-        (
-            connect(|plan| plan.cores = Some(vec![5000])),
-            "highest core",
-        ),
+        (connect(|plan| plan.load.connections = 1 << 40), "connections is"),
+        (connect(|plan| plan.load.message_bytes = 0), "message_bytes is 0"),
+        (connect(|plan| plan.cores = Some(vec![5000])), "highest core"),
         (connect(|plan| plan.cores = Some(vec![0; 5000])), "of cores"),
-        (
-            connect(|plan| plan.slice = Some(Duration::from_nanos(1))),
-            "slice is",
-        ),
+        (connect(|plan| plan.slice = Some(Duration::from_nanos(1))), "slice is"),
         (receive(Some(Vec::new())), "the number of cores is 0"),
         (
             NetworkRequest::Receive {
-                load: Load {
-                    threads: 3,
-                    ..load(Traffic::Stream)
-                },
+                load: Load { threads: 3, ..load(Traffic::Stream) },
                 cores: None,
             },
             "threads is 3",
         ),
-        (
-            NetworkRequest::Pass {
-                limit: Limit::Messages(1),
-                within_ns: u64::MAX,
-            },
-            "within_ns is",
-        ),
+        (NetworkRequest::Pass { limit: Limit::Messages(1), within_ns: u64::MAX }, "within_ns is"),
         (
             NetworkRequest::Pass {
                 limit: Limit::Time(Duration::from_secs(u64::MAX)),
@@ -235,12 +184,7 @@ fn what_comes_at_the_wrong_time_or_asks_for_too_much_is_refused() {
     }
     let (kind, message) = failed(ask(&mut end, &NetworkRequest::Connect(nowhere())));
     assert_eq!(kind, FailedKind::Other, "{message}");
-    for text in [
-        &b"\xff"[..],
-        b"{}",
-        b"\"receive\"",
-        b"{\"pass\":{\"limit\":{\"messages\":-1}}}",
-    ] {
+    for text in [&b"\xff"[..], b"{}", b"\"receive\"", b"{\"pass\":{\"limit\":{\"messages\":-1}}}"] {
         let told = NetworkReply::decode(&end.answer(text)).unwrap();
         assert_eq!(failed(told).0, FailedKind::Question);
     }
@@ -300,14 +244,8 @@ fn figures_that_cannot_be_are_no_figures() {
         ("connection_bytes", json!([256])),
         ("late", json!(5)),
         ("slices", json!(vec![[0; 7]; 5000])),
-        (
-            "latencies",
-            json!({"buckets": [[100, 5]], "min_ns": 1, "max_ns": 1, "sum_ns": 1}),
-        ),
-        (
-            "latencies",
-            json!({"buckets": [[100, 4]], "min_ns": 2, "max_ns": 1, "sum_ns": 1}),
-        ),
+        ("latencies", json!({"buckets": [[100, 5]], "min_ns": 1, "max_ns": 1, "sum_ns": 1})),
+        ("latencies", json!({"buckets": [[100, 4]], "min_ns": 2, "max_ns": 1, "sum_ns": 1})),
     ] {
         let mut lie = good.clone();
         lie["passed"][name] = value;

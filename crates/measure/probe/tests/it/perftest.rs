@@ -58,36 +58,21 @@ fn tests_that_cannot_be_are_refused_with_the_bound() {
         (with(|test| test.depth = Some(1 << 20)), "depth is"),
         (with(|test| test.queue_pairs = Some(0)), "queue_pairs is 0"),
         (with(|test| test.device = Some("-h".into())), "name is none"),
-        (
-            with(|test| test.device = Some("a b".into())),
-            "name is none",
-        ),
+        (with(|test| test.device = Some("a b".into())), "name is none"),
         (with(|test| test.device = Some("..".into())), "name is none"),
-        (
-            with(|test| test.device = Some("no_such_9".into())),
-            "no RDMA device no_such_9",
-        ),
+        (with(|test| test.device = Some("no_such_9".into())), "no RDMA device no_such_9"),
         (
             with(|test| (test.operation, test.transport) = (Operation::Read, Transport::Uc)),
             "UC connections have no read",
         ),
-        (
-            with(|test| (test.operation, test.inline) = (Operation::Read, true)),
-            "no payload",
-        ),
+        (with(|test| (test.operation, test.inline) = (Operation::Read, true)), "no payload"),
         (
             with(|test| (test.inline, test.message_size) = (true, 913)),
             "message_size is 913; it can be 1 to 912",
         ),
-        (
-            with(|test| (test.operation, test.event) = (Operation::Write, true)),
-            "only polls",
-        ),
+        (with(|test| (test.operation, test.event) = (Operation::Write, true)), "only polls"),
     ] {
-        let serve = PerftestRequest::Serve {
-            test: test.clone(),
-            timeout_ms: 1000,
-        };
+        let serve = PerftestRequest::Serve { test: test.clone(), timeout_ms: 1000 };
         let run = PerftestRequest::Run {
             test,
             server: Ipv4Addr::LOCALHOST.into(),
@@ -104,11 +89,7 @@ fn tests_that_cannot_be_are_refused_with_the_bound() {
 
 #[test]
 fn what_is_no_question_is_refused() {
-    for bytes in [
-        &b"{}"[..],
-        b"[",
-        br#"{"serve":{"test":{"program":"rm"},"timeout_ms":1}}"#,
-    ] {
+    for bytes in [&b"{}"[..], b"[", br#"{"serve":{"test":{"program":"rm"},"timeout_ms":1}}"#] {
         assert!(matches!(asked(bytes), PerftestReply::Failed(_)));
     }
 }
@@ -116,10 +97,7 @@ fn what_is_no_question_is_refused() {
 #[test]
 fn without_a_device_there_is_no_program() {
     if devices().is_empty() {
-        let failure = refused(&PerftestRequest::Serve {
-            test: test(),
-            timeout_ms: 1000,
-        });
+        let failure = refused(&PerftestRequest::Serve { test: test(), timeout_ms: 1000 });
         assert!(failure.message.contains("no RDMA device"), "{failure}");
     }
 }

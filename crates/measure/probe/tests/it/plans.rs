@@ -40,10 +40,5 @@ pub(crate) fn plan_to(destination: SocketAddr, secret: Secret, load: Load) -> Pl
 }
 
 pub(crate) fn config(load: Load) -> ReceiverConfig {
-    ReceiverConfig {
-        load,
-        secret: Secret::random().unwrap(),
-        namespace: None,
-        cores: None,
-    }
+    ReceiverConfig { load, secret: Secret::random().unwrap(), namespace: None, cores: None }
 }

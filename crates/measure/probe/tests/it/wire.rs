@@ -5,10 +5,7 @@ mod checks;
 
 #[test]
 fn the_fuzz_corpus_is_read_without_panic() {
-    let corpus = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../fuzz/corpus/probe_wire"
-    );
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus/probe_wire");
     let mut read = Vec::new();
     for entry in std::fs::read_dir(corpus).expect("the corpus is in the repository") {
         let path = entry.unwrap().path();

@@ -9,11 +9,7 @@ use super::*;
 pub(super) fn wait_for_unfinished(directory: &Directory) {
     let begin = Instant::now();
     while !directory.names().contains(".overside-") {
-        assert!(
-            begin.elapsed() < Duration::from_secs(60),
-            "{}",
-            directory.names()
-        );
+        assert!(begin.elapsed() < Duration::from_secs(60), "{}", directory.names());
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -46,9 +42,7 @@ fn a_signal_leaves_nothing_behind() {
 #[test]
 fn a_signal_in_the_middle_of_work_keeps_the_input() {
     let directory = Directory::with("a", &words(8 * MIB, 5));
-    let child = heeding_signals(&directory)
-        .args(["compress", "--level", "12", "a"])
-        .spawn();
+    let child = heeding_signals(&directory).args(["compress", "--level", "12", "a"]).spawn();
     let mut child = child.unwrap();
     wait_for_unfinished(&directory);
     directory.other(&format!("kill -INT {}", child.id()));
@@ -136,32 +130,20 @@ fn a_directory_that_cannot_be_written_to_is_named() {
 #[test]
 fn damaged_files_are_refused_and_kept() {
     let directory = Directory::with("a", &mixed());
-    for (format, ending) in [
-        ("gzip", "gz"),
-        ("zlib", "zz"),
-        ("lz4", "lz4"),
-        ("zstd", "zst"),
-    ] {
+    for (format, ending) in [("gzip", "gz"), ("zlib", "zz"), ("lz4", "lz4"), ("zstd", "zst")] {
         let name = format!("b.{ending}");
         let whole = directory.quietly(&format!("compress -c --format {format} a"));
         let mut flipped = whole.clone();
         flipped[whole.len() / 2] ^= 1;
         let cut = &whole[..whole.len() - 1];
-        for (what, bytes) in [
-            ("flipped", &flipped[..]),
-            ("cut", cut),
-            ("short", &whole[..3]),
-        ] {
+        for (what, bytes) in [("flipped", &flipped[..]), ("cut", cut), ("short", &whole[..3])] {
             directory.write(&name, bytes);
             for line in ["decompress", "decompress -t", "decompress -c"] {
                 let output = directory.run(&format!("{line} {name}"));
                 let text = err(&output);
                 assert_eq!(code(&output), 1, "{format} {what}: {text}");
                 let said = format!("overside decompress: {name}: ");
-                assert!(
-                    text.starts_with(&said) && text.lines().count() == 1,
-                    "{text}"
-                );
+                assert!(text.starts_with(&said) && text.lines().count() == 1, "{text}");
                 assert_eq!(directory.names(), format!("a {name}"), "{format} {what}");
             }
         }
@@ -234,16 +216,9 @@ fn a_member_of_which_only_the_beginning_is_there_is_an_error() {
 
 #[test]
 fn what_a_killed_process_left_goes_with_the_next_one() {
-    for line in [
-        "compress --level 12 -p1 a",
-        "compress --level 12 -p1 -o out a",
-    ] {
+    for line in ["compress --level 12 -p1 a", "compress --level 12 -p1 -o out a"] {
         let directory = Directory::with("a", &words(8 * MIB, 5));
-        let mut child = directory
-            .command(COMMAND)
-            .args(line.split(' '))
-            .spawn()
-            .unwrap();
+        let mut child = directory.command(COMMAND).args(line.split(' ')).spawn().unwrap();
         wait_for_unfinished(&directory);
         // The file of a living process is not removed.
         let output = directory.run(line);
@@ -254,11 +229,7 @@ fn what_a_killed_process_left_goes_with_the_next_one() {
         child.wait().unwrap();
         assert_contains(directory.names(), ".overside-");
         directory.quietly(line);
-        let done = if line.contains("out") {
-            "a out"
-        } else {
-            "a.gz"
-        };
+        let done = if line.contains("out") { "a out" } else { "a.gz" };
         assert_eq!(directory.names(), done);
     }
 }
@@ -267,11 +238,7 @@ fn what_a_killed_process_left_goes_with_the_next_one() {
 fn what_stands_in_the_way_of_an_unfinished_file_is_named() {
     let directory = Directory::with("a", b"text");
     let mut child = directory.command(COMMAND);
-    let mut child = child
-        .args(["compress", "-o", "b"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child.args(["compress", "-o", "b"]).stdin(Stdio::piped()).spawn().unwrap();
     wait_for_unfinished(&directory);
     let names = directory.names();
     let unfinished = names.split(' ').next().unwrap();

@@ -41,12 +41,7 @@ fn what_others_compressed_is_read() {
 fn what_is_compressed_here_is_read_here_at_each_level_and_chunk() {
     let bytes = words(300_000, 3);
     for [format, ending, ..] in FORMATS {
-        for options in [
-            "-1",
-            "-9",
-            "--level 3 --chunk 64KiB",
-            "--best -p1 --chunk 1k",
-        ] {
+        for options in ["-1", "-9", "--level 3 --chunk 64KiB", "--best -p1 --chunk 1k"] {
             let directory = Directory::with("a", &bytes);
             directory.quietly(&format!("compress --format {format} {options} a"));
             directory.quietly(&format!("decompress a.{ending}"));
@@ -77,21 +72,13 @@ fn gzip_files_know_the_name_and_time_of_the_original() {
         directory.write("b.gz", compressed);
         String::from_utf8(directory.other("gzip -lvN b.gz")).unwrap()
     };
-    let output = directory
-        .command(COMMAND)
-        .args(["compress", "-c"])
-        .arg(&path)
-        .output();
+    let output = directory.command(COMMAND).args(["compress", "-c"]).arg(&path).output();
     let text = listed(&output.unwrap().stdout);
     assert_contains(&text, "some name");
     assert_contains(&text, "Sep  9");
     // The header has only the base name, or no name if that is requested.
     assert!(!text.contains('/'), "{text}");
-    let output = directory
-        .command(COMMAND)
-        .args(["compress", "-cn"])
-        .arg(&path)
-        .output();
+    let output = directory.command(COMMAND).args(["compress", "-cn"]).arg(&path).output();
     let compressed = output.unwrap().stdout;
     assert!(listed(&compressed).contains("b"));
     assert_eq!(compressed[4..8], [0; 4]);

@@ -73,9 +73,7 @@ fn names_of_other_programs_do_what_those_do() {
     let directory = Directory::with("a", &words(10_000, 4));
     let plain = directory.read("a");
     fs::create_dir(directory.path("bin")).unwrap();
-    for name in [
-        "gzip", "gunzip", "zcat", "zstd", "unzstd", "zstdcat", "lz4cat", "unlz4",
-    ] {
+    for name in ["gzip", "gunzip", "zcat", "zstd", "unzstd", "zstdcat", "lz4cat", "unlz4"] {
         symlink(COMMAND, directory.path("bin").join(name)).unwrap();
     }
     let run = |line: &str| {
@@ -85,24 +83,15 @@ fn names_of_other_programs_do_what_those_do() {
     };
     assert_eq!(run("gzip -9 a").1, "a.gz");
     assert!(run("zcat a.gz").0 == plain && run("gzip -dc <a.gz").0 == plain);
-    assert_contains(
-        String::from_utf8(run("gzip -l a.gz").0).unwrap(),
-        "uncompressed_name",
-    );
+    assert_contains(String::from_utf8(run("gzip -l a.gz").0).unwrap(), "uncompressed_name");
     assert_eq!(run("gunzip a.gz").1, "a");
     // These commands keep their input.
     assert_eq!(run("zstd -q a").1, "a a.zst");
     assert!(run("zstdcat a.zst").0 == plain);
     assert_eq!(run("rm a; unzstd a.zst").1, "a a.zst");
-    assert_eq!(
-        run("/usr/bin/lz4 -q a a.lz4; rm a; unlz4 a.lz4").1,
-        "a a.lz4 a.zst"
-    );
+    assert_eq!(run("/usr/bin/lz4 -q a a.lz4; rm a; unlz4 a.lz4").1, "a a.lz4 a.zst");
     assert!(run("lz4cat a.lz4").0 == plain);
-    assert_contains(
-        String::from_utf8(run("gzip -V").0).unwrap(),
-        env!("CARGO_PKG_VERSION"),
-    );
+    assert_contains(String::from_utf8(run("gzip -V").0).unwrap(), env!("CARGO_PKG_VERSION"));
 }
 
 #[test]
@@ -118,11 +107,7 @@ fn directories_are_gone_into() {
     directory.quietly("decompress -r d");
     assert_eq!(below(&directory), "a below/b link old");
     assert_eq!(directory.read("d/old"), b"old");
-    assert!(
-        fs::symlink_metadata(directory.path("d/link"))
-            .unwrap()
-            .is_symlink()
-    );
+    assert!(fs::symlink_metadata(directory.path("d/link")).unwrap().is_symlink());
     let refused = directory.run("compress -r -o out d");
     assert_eq!(code(&refused), 1);
 }
@@ -174,12 +159,7 @@ fn lists_are_those_of_gzip() {
     let theirs = directory.other("gzip -l a.gz b.gz c.gz");
     assert_eq!(without_ratio(&ours), without_ratio(&theirs));
     // The lengths of members are added, in every format.
-    for (format, ending) in [
-        ("gzip", "gz"),
-        ("zlib", "zz"),
-        ("lz4", "lz4"),
-        ("zstd", "zst"),
-    ] {
+    for (format, ending) in [("gzip", "gz"), ("zlib", "zz"), ("lz4", "lz4"), ("zstd", "zst")] {
         directory.quietly(&format!("compress -kf --format {format} --chunk 16k a"));
         let list = directory.quietly(&format!("decompress -lv a.{ending}"));
         let line = columns(&list).remove(1);
@@ -231,11 +211,7 @@ fn a_truncated_file_yields_what_was_there() {
         assert_ne!(code(&theirs), 0, "{name}");
         assert_contains(err(&ours), "truncated");
         assert!(plain.starts_with(&ours.stdout), "{name}");
-        assert!(
-            ours.stdout.len() >= theirs.stdout.len(),
-            "{name}: {}",
-            theirs.stdout.len()
-        );
+        assert!(ours.stdout.len() >= theirs.stdout.len(), "{name}: {}", theirs.stdout.len());
         assert!(ours.stdout.len() > MIB, "{name}: {}", ours.stdout.len());
         // Without an output file there is no partial one, as with gzip.
         let names = directory.names();

@@ -23,14 +23,10 @@ const LIES: [Fault; 5] = [
 /// writes an inventory with it as `dpu0`.
 fn lying(directory: &Directory, lie: Fault) -> Agent {
     let name = "liar";
-    let inside = InlineDevice::new(InlineOptions {
-        name,
-        ..InlineOptions::default()
-    });
-    let device: Arc<dyn Device> = FaultInjection::new(Arc::new(inside), move |job| {
-        (job.of_device == 2).then_some(lie)
-    })
-    .device();
+    let inside = InlineDevice::new(InlineOptions { name, ..InlineOptions::default() });
+    let device: Arc<dyn Device> =
+        FaultInjection::new(Arc::new(inside), move |job| (job.of_device == 2).then_some(lie))
+            .device();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let open = |_: &str| Ok::<_, String>(Arc::clone(&device));
     let agent = Agent::start(Settings::new(address, None), &[name.into()], open).unwrap();
@@ -87,9 +83,7 @@ fn no_archive_is_lost_to_a_device_that_lies() {
         let line = format!("compress -c --format {format} --chunk 512k original");
         let archive = directory.quietly(&line);
         for lie in LIES {
-            let name = format!("a.{format}")
-                .replace("gzip", "gz")
-                .replace("zstd", "zst");
+            let name = format!("a.{format}").replace("gzip", "gz").replace("zstd", "zst");
             directory.write(&name, &archive);
             let _agent = lying(&directory, lie);
             let (code, said) = run(

@@ -17,10 +17,7 @@ fn every_placement_gives_the_same_bytes_back() {
     let directory = Directory::with("a", &bytes);
     for placement in ["cpu", "device", "split:40", "adaptive"] {
         let options = format!("--device emulated:bf2 --placement {placement}");
-        directory.write(
-            "b.gz",
-            &directory.quietly(&format!("compress -c {options} a")),
-        );
+        directory.write("b.gz", &directory.quietly(&format!("compress -c {options} a")));
         assert!(directory.other("gzip -dc b.gz") == bytes, "{placement}");
         assert!(directory.quietly(&format!("decompress -c {options} b.gz")) == bytes);
     }
@@ -43,15 +40,9 @@ fn figures_say_where_it_ran() {
     assert_eq!(cpu["applied"]["provenance"], "measured");
     assert_eq!(device["applied"]["provenance"], "emulated");
 
-    let all = stats(
-        &directory,
-        "decompress -t --device emulated:bf3 --placement device a.gz",
-    );
+    let all = stats(&directory, "decompress -t --device emulated:bf3 --placement device a.gz");
     assert!(all["output"].is_null());
-    assert_eq!(
-        all["summary"]["report"]["devices"][0]["destination_bytes"],
-        4 * MIB
-    );
+    assert_eq!(all["summary"]["report"]["devices"][0]["destination_bytes"], 4 * MIB);
 }
 
 #[test]
@@ -101,10 +92,7 @@ fn a_device_that_cannot_do_it_is_told_and_does_no_harm() {
     assert_eq!(directory.names(), "a a.gz");
     let output =
         directory.run("compress -c --format zlib --device emulated:bf3 --placement device a");
-    assert_contains(
-        err(&output),
-        "cannot compress-deflate-part; `overside devices`",
-    );
+    assert_contains(err(&output), "cannot compress-deflate-part; `overside devices`");
 }
 
 #[test]
@@ -132,10 +120,7 @@ fn no_more_than_the_window_is_in_flight() {
             ),
         );
         let found = all["summary"]["in_flight_bytes_max"].as_u64().unwrap();
-        assert!(
-            (256 << 10..=most << 10).contains(&found),
-            "{found} of {window} KiB"
-        );
+        assert!((256 << 10..=most << 10).contains(&found), "{found} of {window} KiB");
     }
 }
 
@@ -185,10 +170,7 @@ fn a_hostile_placement_file_is_refused_before_anything_is_done() {
     for (text, said) in [
         ("", "schema"),
         ("schema = \"placement/1\"\n[[rule]]", "operation"),
-        (
-            &BY_SIZE.replace("split:50", "split:500"),
-            "rule.0.placement",
-        ),
+        (&BY_SIZE.replace("split:50", "split:500"), "rule.0.placement"),
         (&BY_SIZE.replace("524288", "1e300"), "chunk_bytes"),
         (&BY_SIZE.replace("emulated:bf2", "cpu"), "rule.0.device"),
         (&"[".repeat(100_000), "p.toml"),
@@ -199,10 +181,7 @@ fn a_hostile_placement_file_is_refused_before_anything_is_done() {
         let output = directory.run("compress --placement-file p.toml a");
         assert_eq!(code(&output), 1, "{said}");
         let error = err(&output);
-        assert!(
-            error.contains(said) && error.len() < 2000,
-            "{said}: {error}"
-        );
+        assert!(error.contains(said) && error.len() < 2000, "{said}: {error}");
         assert_eq!(directory.names(), "a p.toml");
     }
     let output = directory.run("compress --placement-file /dev/zero a");
@@ -210,10 +189,7 @@ fn a_hostile_placement_file_is_refused_before_anything_is_done() {
     let output = directory.run("compress --placement-file none a");
     assert_contains(err(&output), "No such file");
     // A missing device is reported, and the file stays.
-    directory.write(
-        "p.toml",
-        BY_SIZE.replace("emulated:bf2", "emulated:bf9").as_bytes(),
-    );
+    directory.write("p.toml", BY_SIZE.replace("emulated:bf2", "emulated:bf9").as_bytes());
     let output = directory.run("compress --placement-file p.toml a");
     assert_eq!(code(&output), 1);
     assert_contains(err(&output), "bf9");

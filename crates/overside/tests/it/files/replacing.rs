@@ -75,12 +75,7 @@ fn endings_decide_what_files_are_called() {
         "a: unknown suffix; skipped (use -c or -o, or name it with -S)",
     );
     directory.write("a.gz", b"");
-    says(
-        &directory,
-        "compress a.gz",
-        2,
-        "a.gz already ends with .gz; skipped",
-    );
+    says(&directory, "compress a.gz", 2, "a.gz already ends with .gz; skipped");
     directory.quietly("compress -f a.gz");
     assert_eq!(directory.names(), "a a.gz.gz");
 }
@@ -89,18 +84,8 @@ fn endings_decide_what_files_are_called() {
 fn nothing_is_overwritten_unless_forced() {
     let directory = Directory::with("a", b"text");
     directory.write("a.gz", b"mine");
-    says(
-        &directory,
-        "compress a",
-        2,
-        "a.gz already exists; not overwritten (-f does)",
-    );
-    says(
-        &directory,
-        "compress -o a.gz a",
-        2,
-        "a.gz already exists; not overwritten (-f does)",
-    );
+    says(&directory, "compress a", 2, "a.gz already exists; not overwritten (-f does)");
+    says(&directory, "compress -o a.gz a", 2, "a.gz already exists; not overwritten (-f does)");
     assert_eq!(directory.read("a.gz"), b"mine");
     let quiet = directory.run("compress -q a");
     assert_eq!((code(&quiet), err(&quiet)), (2, String::new()));
@@ -146,21 +131,9 @@ fn what_gzip_leaves_alone_is_left_alone() {
     for (name, exit, said) in [
         ("d", 2, "d is a directory (-r goes into it); skipped"),
         ("a", 2, "a has 1 other link(s) (-f goes on); skipped"),
-        (
-            "sticky",
-            2,
-            "sticky has the sticky bit set (-f goes on); skipped",
-        ),
-        (
-            "fifo",
-            2,
-            "fifo is a pipe and no regular file (-c reads it); skipped",
-        ),
-        (
-            "s",
-            1,
-            "s is a symbolic link; -f follows it and removes it, -c only reads",
-        ),
+        ("sticky", 2, "sticky has the sticky bit set (-f goes on); skipped"),
+        ("fifo", 2, "fifo is a pipe and no regular file (-c reads it); skipped"),
+        ("s", 1, "s is a symbolic link; -f follows it and removes it, -c only reads"),
     ] {
         says(&directory, &format!("compress {name}"), exit, said);
     }
@@ -172,10 +145,7 @@ fn what_gzip_leaves_alone_is_left_alone() {
     assert_eq!(directory.names(), names);
 
     directory.quietly("compress -f linked sticky s");
-    assert_eq!(
-        directory.names(),
-        "a d fifo linked.gz s.gz sgid sticky.gz suid"
-    );
+    assert_eq!(directory.names(), "a d fifo linked.gz s.gz sgid sticky.gz suid");
     assert_eq!(directory.read("a"), b"text");
     symlink("a", path("s")).unwrap();
     assert_eq!(directory.other("gzip -dc s.gz"), b"text");
@@ -188,17 +158,12 @@ fn what_changes_while_it_is_read_is_kept() {
     use std::io::Write;
     let directory = Directory::with("a", &words(8 * MIB, 5));
     // This level takes long.
-    let child = (directory
-        .command(COMMAND)
-        .args(["compress", "--level", "12", "-p1", "a"]))
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
-    failing::wait_for_unfinished(&directory);
-    let mut file = fs::OpenOptions::new()
-        .append(true)
-        .open(directory.path("a"))
+    let child = (directory.command(COMMAND).args(["compress", "--level", "12", "-p1", "a"]))
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    failing::wait_for_unfinished(&directory);
+    let mut file = fs::OpenOptions::new().append(true).open(directory.path("a")).unwrap();
     file.write_all(b"more").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 2);
@@ -254,10 +219,7 @@ fn a_file_that_takes_the_name_during_work_stays() {
             };
             assert_eq!(err(&output), format!("overside {verb}: {from}: {said}\n"));
             assert!(directory.read("rotated") == read);
-            directory.quietly(&format!(
-                "decompress -t {}",
-                if to == "a" { "rotated" } else { to }
-            ));
+            directory.quietly(&format!("decompress -t {}", if to == "a" { "rotated" } else { to }));
             let mut names = vec!["rotated", to];
             if taken {
                 assert_eq!(directory.read(from), b"never read");
@@ -287,10 +249,7 @@ fn names_do_nothing_to_the_terminal() {
     }
     directory.write(name, b"text");
     let (_, said) = run(&["compress", "-v", name]);
-    assert!(
-        said.starts_with(&format!("{shown} -> {shown}.gz: ")),
-        "{said}"
-    );
+    assert!(said.starts_with(&format!("{shown} -> {shown}.gz: ")), "{said}");
     let (_, said) = run(&["compress", "-f", "--stats", "json", &format!("{name}.gz")]);
     let report: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(report["input"], format!("{name}.gz"));

@@ -16,11 +16,7 @@ fn stdin_goes_to_stdout() {
         "cat a | $O compress -o b && $O decompress -o - b",
     ] {
         let output = directory.shell(line);
-        assert!(
-            output.stdout == bytes && output.stderr.is_empty(),
-            "{line}: {}",
-            err(&output)
-        );
+        assert!(output.stdout == bytes && output.stderr.is_empty(), "{line}: {}", err(&output));
         assert_eq!(code(&output), 0);
     }
     assert_eq!(directory.names(), "a b");
@@ -40,12 +36,7 @@ fn a_reader_that_leaves_ends_it_quietly() {
         stdout.read_exact(&mut [0]).unwrap();
         drop(stdout);
         let output = child.wait_with_output().unwrap();
-        assert_eq!(
-            output.status.signal(),
-            Some(13),
-            "{line}: {:?}",
-            output.status
-        );
+        assert_eq!(output.status.signal(), Some(13), "{line}: {:?}", output.status);
         assert_eq!(err(&output), "", "{line}");
     }
     assert_eq!(directory.names(), "a a.gz");
@@ -56,10 +47,7 @@ fn output_that_is_there_already_is_written_to_and_not_replaced() {
     let directory = Directory::with("a", b"text");
     directory.other("mkfifo fifo");
     let output = directory.shell("$O compress -o fifo a & gzip -dc <fifo; wait");
-    assert_eq!(
-        (output.stdout.as_slice(), err(&output).as_str()),
-        (&b"text"[..], "")
-    );
+    assert_eq!((output.stdout.as_slice(), err(&output).as_str()), (&b"text"[..], ""));
     directory.quietly("compress -o /dev/null a");
     assert_eq!(directory.names(), "a fifo");
 }
@@ -69,10 +57,7 @@ fn on_terminal(directory: &Directory, line: &str) -> (i32, String) {
     let mut script = directory.command("script");
     script.env("O", COMMAND).args(["-qec", line, "/dev/null"]);
     let output = script.output().unwrap();
-    (
-        code(&output),
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-    )
+    (code(&output), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]
@@ -85,10 +70,7 @@ fn compressed_bytes_go_to_no_terminal_unless_forced() {
     let (exit, shown) = on_terminal(&directory, "$O decompress");
     assert_eq!(exit, 1);
     assert_contains(&shown, "not read from a terminal; -f does");
-    let (exit, shown) = on_terminal(
-        &directory,
-        "$O compress -cf a | wc -c; $O decompress -c a.gz",
-    );
+    let (exit, shown) = on_terminal(&directory, "$O compress -cf a | wc -c; $O decompress -c a.gz");
     assert_eq!(exit, 0);
     assert!(shown.contains("text"), "{shown}");
     let (exit, shown) = on_terminal(&directory, "$O compress -cf --format zlib a");
@@ -124,13 +106,11 @@ fn what_is_not_compressed_is_copied_if_forced() {
 #[test]
 fn input_that_comes_in_drops_is_the_same() {
     let directory = Directory::new();
-    let mut child = (directory
-        .command(COMMAND)
-        .args(["compress", "--chunk", "4k"]))
-    .stdin(Stdio::piped())
-    .stdout(Stdio::piped())
-    .spawn()
-    .unwrap();
+    let mut child = (directory.command(COMMAND).args(["compress", "--chunk", "4k"]))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let bytes = words(20_000, 9);
     let mut stdin = child.stdin.take().unwrap();
     for part in bytes.chunks(777) {

@@ -21,9 +21,7 @@ mod pinned {
     /// A core that the tests themselves may use.
     fn core() -> usize {
         let set = rustix::thread::sched_getaffinity(None).expect("the process's cores");
-        (0..rustix::thread::CpuSet::MAX_CPU)
-            .find(|core| set.is_set(*core))
-            .expect("a core")
+        (0..rustix::thread::CpuSet::MAX_CPU).find(|core| set.is_set(*core)).expect("a core")
     }
 
     overside_testkit::conformance_suite!(|| super::device(2, Some(vec![core()])));

@@ -4,18 +4,13 @@ use overside_backend_cpu::{CpuDevice, CpuError, CpuOptions, MAX_THREADS};
 use overside_device::{Device, Operation, OperationConfig};
 
 fn error(threads: usize, cores: Option<Vec<usize>>) -> CpuError {
-    CpuDevice::new(CpuOptions { threads, cores })
-        .err()
-        .expect("an error")
+    CpuDevice::new(CpuOptions { threads, cores }).err().expect("an error")
 }
 
 #[test]
 fn threads_are_bounded() {
     assert_eq!(error(0, None), CpuError::Threads(0));
-    assert_eq!(
-        error(MAX_THREADS + 1, None),
-        CpuError::Threads(MAX_THREADS + 1)
-    );
+    assert_eq!(error(MAX_THREADS + 1, None), CpuError::Threads(MAX_THREADS + 1));
 }
 
 #[test]
@@ -23,10 +18,7 @@ fn a_core_that_cannot_be_used_is_named_with_those_that_can() {
     assert_eq!(error(1, Some(Vec::new())), CpuError::NoCores);
     for core in [1023, 1024, usize::MAX] {
         match error(1, Some(vec![core])) {
-            CpuError::Core {
-                core: named,
-                usable,
-            } => {
+            CpuError::Core { core: named, usable } => {
                 assert_eq!(named, core);
                 assert!(!usable.is_empty());
             }
@@ -39,17 +31,10 @@ fn a_core_that_cannot_be_used_is_named_with_those_that_can() {
 fn every_operation_is_there_with_every_library_that_works_here() {
     let device = CpuDevice::new(CpuOptions::default()).expect("the default is possible");
     for operation in Operation::all() {
-        let capability = device
-            .capabilities()
-            .get(operation)
-            .expect("the libraries do all");
+        let capability = device.capabilities().get(operation).expect("the libraries do all");
         let first = &capability.variants[0];
         let auto = overside_ops::prepare(&with_pattern(operation)).expect("auto works");
-        assert_eq!(
-            auto.variant().name,
-            first,
-            "{operation}: auto is the first that works"
-        );
+        assert_eq!(auto.variant().name, first, "{operation}: auto is the first that works");
     }
 }
 
@@ -67,8 +52,5 @@ fn a_device_for_one_operation_knows_that_one_as_well_as_any() {
     let whole = CpuDevice::new(CpuOptions::default()).expect("the default is possible");
     let one = CpuDevice::for_operations(CpuOptions::default(), [operation]).expect("likewise");
     let capabilities: Vec<_> = one.capabilities().iter().collect();
-    assert_eq!(
-        capabilities,
-        [whole.capabilities().get(operation).expect("a copy")]
-    );
+    assert_eq!(capabilities, [whole.capabilities().get(operation).expect("a copy")]);
 }

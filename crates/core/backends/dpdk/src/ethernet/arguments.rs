@@ -79,20 +79,11 @@ mod tests {
     fn drivers_are_told_what_they_have_as_arguments_only() {
         let told = |text| PortName::new(text).arguments(2, 200);
         assert_eq!(told("net_memif0"), "rsize=8");
-        assert_eq!(
-            told("net_memif0,role=client,rsize=4"),
-            "role=client,rsize=4"
-        );
-        assert_eq!(
-            told("net_memif0,socket=/s"),
-            "socket=/s,rsize=8,socket-abstract=no"
-        );
+        assert_eq!(told("net_memif0,role=client,rsize=4"), "role=client,rsize=4");
+        assert_eq!(told("net_memif0,socket=/s"), "socket=/s,rsize=8,socket-abstract=no");
         let given = "net_memif0,socket=/s,socket-abstract=yes";
         assert_eq!(told(given), "socket=/s,socket-abstract=yes,rsize=8");
-        assert_eq!(
-            told("net_af_packet1,iface=a"),
-            "iface=a,qpairs=2,framecnt=256"
-        );
+        assert_eq!(told("net_af_packet1,iface=a"), "iface=a,qpairs=2,framecnt=256");
         assert_eq!(told("net_af_xdp0,iface=a"), "iface=a,queue_count=2");
         assert_eq!(told("net_tap0,iface=a"), "iface=a");
         assert_eq!(told("net_memifx"), "");

@@ -72,11 +72,7 @@ impl EthernetQueue {
             unsafe { (self.port.table.receive)(self.handle, raw.as_mut_ptr(), BURST as u32) };
         let count = usize::try_from(count).unwrap_or(0).min(BURST);
         let table = self.port.table;
-        frames.extend(
-            raw[..count]
-                .iter()
-                .map(|raw| ReceivedFrame::new(*raw, table)),
-        );
+        frames.extend(raw[..count].iter().map(|raw| ReceivedFrame::new(*raw, table)));
         count
     }
 
@@ -161,10 +157,5 @@ impl Drop for EthernetQueue {
     }
 }
 
-const EMPTY: RawFrame = RawFrame {
-    buffer: ptr::null_mut(),
-    data: ptr::null_mut(),
-    len: 0,
-    flags: 0,
-    l2_len: 0,
-};
+const EMPTY: RawFrame =
+    RawFrame { buffer: ptr::null_mut(), data: ptr::null_mut(), len: 0, flags: 0, l2_len: 0 };

@@ -12,10 +12,7 @@ use overside_testkit::conformance::PROMISES;
 /// The shim and the card in one library; nothing if DPDK or a compiler is not here.
 fn library(directory: &Path) -> Option<PathBuf> {
     let flags = |which| {
-        let output = Command::new("pkg-config")
-            .args([which, "libdpdk"])
-            .output()
-            .ok()?;
+        let output = Command::new("pkg-config").args([which, "libdpdk"]).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         let all: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         output.status.success().then_some(all)
@@ -26,13 +23,7 @@ fn library(directory: &Path) -> Option<PathBuf> {
         .filter(|path| path.extension().is_some_and(|ending| ending == "c"));
     let out = directory.join("card.so");
     let built = Command::new("cc")
-        .args([
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-            "-O1",
-            "-std=gnu11",
-        ])
+        .args(["-shared", "-fPIC", "-fvisibility=hidden", "-O1", "-std=gnu11"])
         .arg("-DALLOW_EXPERIMENTAL_API")
         .args(flags("--cflags")?)
         .args(sources)
@@ -55,11 +46,7 @@ const INSIDE: &str = "OVERSIDE_TEST_INSIDE";
 fn buffers_are_what_a_card_wants() {
     if std::env::var_os(INSIDE).is_none() {
         let status = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "buffers::buffers_are_what_a_card_wants",
-                "--exact",
-                "--nocapture",
-            ])
+            .args(["buffers::buffers_are_what_a_card_wants", "--exact", "--nocapture"])
             .env(INSIDE, "yes")
             .status()
             .unwrap();

@@ -69,18 +69,10 @@ fn a_card_keeps_each_promise() {
 #[test]
 fn capabilities_are_what_the_card_did_when_it_was_tried() {
     let device = card("card1");
-    let all: Vec<String> = (device.capabilities().iter())
-        .map(|one| one.operation.to_string())
-        .collect();
+    let all: Vec<String> =
+        (device.capabilities().iter()).map(|one| one.operation.to_string()).collect();
     // It refuses to make a transform that compresses LZ4.
-    assert_eq!(
-        all,
-        [
-            "compress-deflate",
-            "decompress-deflate",
-            "decompress-lz4-block"
-        ]
-    );
+    assert_eq!(all, ["compress-deflate", "decompress-deflate", "decompress-lz4-block"]);
     for one in device.capabilities().iter() {
         assert_eq!(one.max_segments, 1, "{}", one.operation);
         assert_eq!(one.max_source_bytes, 65_535, "{}", one.operation);
@@ -139,15 +131,8 @@ fn a_job_that_the_card_keeps_is_given_up_and_its_destination_is_quarantined() {
     assert_eq!((context.in_flight(), context.quarantined()), (0, 1));
     behave(2, Behavior::Good);
     assert_eq!(context.quarantined(), 0, "the card has confirmed");
-    assert_eq!(
-        context.poll(&mut Vec::new(), 1),
-        Ok(0),
-        "it does not complete twice"
-    );
-    submit(
-        &mut *context,
-        job(&device, 8, b"bbbbbbbbbbbbbbbbbbbbbbbbbbbb", 100),
-    );
+    assert_eq!(context.poll(&mut Vec::new(), 1), Ok(0), "it does not complete twice");
+    submit(&mut *context, job(&device, 8, b"bbbbbbbbbbbbbbbbbbbbbbbbbbbb", 100));
     assert!(next(&mut *context).result.is_ok());
 }
 
@@ -177,10 +162,7 @@ fn an_unplugged_card_is_lost_with_the_jobs_it_had() {
     let device = card("card4");
     let mut context = open(&device, COMPRESS);
     behave(4, Behavior::Stalled);
-    submit(
-        &mut *context,
-        job(&device, 5, b"cccccccccccccccccccccc", 100),
-    );
+    submit(&mut *context, job(&device, 5, b"cccccccccccccccccccccc", 100));
     behave(4, Behavior::Gone);
     let lost = context.poll(&mut Vec::new(), 8).unwrap_err();
     assert_eq!(lost.tags, [5]);
@@ -231,15 +213,9 @@ fn buffers_that_share_pages_are_registered_once_and_let_go_by_the_last() {
     };
     let mapped = || mapped_within(whole.as_ptr() as usize, whole.len());
     let middle = register(100_000..150_000);
-    let (small, all, inside) = (
-        register(90_000..100_001),
-        register(0..400_000),
-        register(120_000..120_010),
-    );
-    assert!(
-        mapped() >= 2,
-        "what was there stays, and what is around it is added"
-    );
+    let (small, all, inside) =
+        (register(90_000..100_001), register(0..400_000), register(120_000..120_010));
+    assert!(mapped() >= 2, "what was there stays, and what is around it is added");
     drop((small, all, inside));
     assert_eq!(mapped(), 1, "the first one is still in use");
     let mut context = open(&device, COMPRESS);

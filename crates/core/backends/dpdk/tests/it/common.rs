@@ -37,9 +37,7 @@ pub(crate) enum Behavior {
 }
 
 /// The cards by number. Each test has one of its own.
-const CARDS: [&str; 8] = [
-    "card0", "card1", "card2", "card3", "card4", "card5", "old6", "blind7",
-];
+const CARDS: [&str; 8] = ["card0", "card1", "card2", "card3", "card4", "card5", "old6", "blind7"];
 /// An older driver, which has one error for a destination that is too short and invalid data.
 const OLD: i32 = 6;
 /// A driver that does not notice streams that end early.
@@ -170,9 +168,8 @@ unsafe extern "C" fn devices(out: *mut RawDevice, max: u32) -> u32 {
         name: text(name),
         driver: text(driver),
     };
-    let mut all: Vec<RawDevice> = (CARDS.iter().zip(0..))
-        .map(|(name, id)| device(1, id, name, "compress_card"))
-        .collect();
+    let mut all: Vec<RawDevice> =
+        (CARDS.iter().zip(0..)).map(|(name, id)| device(1, id, name, "compress_card")).collect();
     all.push(device(3, REGEX, "regex0", "regex_card"));
     for (number, one) in all.iter().enumerate().take(max as usize) {
         // SAFETY: there is room for `max` devices.
@@ -211,11 +208,7 @@ unsafe extern "C" fn configure(kind: u32, _: i32, setup: *const RawSetup) -> i32
             std::slice::from_raw_parts(setup.rules.cast::<u8>(), setup.rules_len as usize)
         };
         let rule = |line: &str| Regex::new(&format!("(?m-u){line}")).unwrap();
-        world().rules = std::str::from_utf8(rules)
-            .unwrap()
-            .lines()
-            .map(rule)
-            .collect();
+        world().rules = std::str::from_utf8(rules).unwrap().lines().map(rule).collect();
     }
     0
 }
@@ -244,10 +237,7 @@ unsafe extern "C" fn release(start: *mut c_void) {
 
 unsafe extern "C" fn map(start: *mut c_void, len: usize) -> i32 {
     let (start, page) = (start as usize, 4096);
-    assert!(
-        start.is_multiple_of(page) && len.is_multiple_of(page),
-        "whole pages are mapped"
-    );
+    assert!(start.is_multiple_of(page) && len.is_multiple_of(page), "whole pages are mapped");
     let mut world = world();
     let before = world.mapped.range(..start + len).next_back();
     if before.is_some_and(|(known, len)| known + len > start) {
@@ -342,10 +332,7 @@ unsafe extern "C" fn enqueue(
     let keep = |job: &RawJob| unsafe {
         let segments = std::slice::from_raw_parts(job.segments, job.segment_count as usize);
         let kept: &'static mut [_] = Box::leak(segments.to_vec().into_boxed_slice());
-        Owned(RawJob {
-            segments: kept.as_ptr(),
-            ..*job
-        })
+        Owned(RawJob { segments: kept.as_ptr(), ..*job })
     };
     queue.extend(jobs[..taken].iter().map(keep));
     taken as i32
@@ -361,10 +348,7 @@ unsafe extern "C" fn dequeue(kind: u32, id: i32, queue: u16, out: *mut RawResult
     }
     let mut count = 0;
     while count < max as usize {
-        let next = world
-            .queues
-            .get_mut(&(kind, id, queue))
-            .and_then(VecDeque::pop_front);
+        let next = world.queues.get_mut(&(kind, id, queue)).and_then(VecDeque::pop_front);
         let Some(Owned(job)) = next else { break };
         let result = run(&mut world, kind, id, &job);
         // SAFETY: there is room for `max`.
@@ -398,17 +382,11 @@ fn run(world: &mut World, kind: u32, id: i32, job: &RawJob) -> RawResult {
     let (start, len) = (segments[0].start, segments[0].len as usize);
     let (to, capacity) = (job.destination, job.destination_len as usize);
     assert!(world.knows(start as usize, len), "the source is registered");
-    assert!(
-        world.knows(to as usize, capacity),
-        "the destination is registered"
-    );
+    assert!(world.knows(to as usize, capacity), "the destination is registered");
     assert!(len <= 65_535 && capacity <= 65_535, "16 bits are enough");
     // SAFETY: the job's memory, which nothing else accesses until the job is back.
     let (source, destination) = unsafe {
-        (
-            std::slice::from_raw_parts(start, len),
-            std::slice::from_raw_parts_mut(to, capacity),
-        )
+        (std::slice::from_raw_parts(start, len), std::slice::from_raw_parts_mut(to, capacity))
     };
     if kind == shim::Kind::Match as u32 {
         return matches(world, source, result);
@@ -438,12 +416,7 @@ fn run(world: &mut World, kind: u32, id: i32, job: &RawJob) -> RawResult {
 
 fn kernel(operation: Operation, variant: &str) -> Box<dyn Kernel> {
     let mut config = OperationConfig::new(operation);
-    if prepare(&OperationConfig {
-        variant: variant.into(),
-        ..config.clone()
-    })
-    .is_ok()
-    {
+    if prepare(&OperationConfig { variant: variant.into(), ..config.clone() }).is_ok() {
         config.variant = variant.into();
     }
     prepare(&config).unwrap().kernel().unwrap()

@@ -37,19 +37,13 @@ fn a_card_with_rules_brings_datagrams_to_the_queues_of_their_ports() {
     let environment = environment();
     let open = |queues| EthernetPort::open_in(&environment, CARD, queues, 256);
     let error = open(5).unwrap_err();
-    assert_contains(
-        error.to_string(),
-        "it has 4 queues, and 5 cores need one each",
-    );
+    assert_contains(error.to_string(), "it has 4 queues, and 5 cores need one each");
     let error = EthernetPort::open_in(&environment, "net_none0", 1, 256).unwrap_err();
     assert!(matches!(error, DpdkError::Unusable { .. }));
     assert_contains(error.to_string(), "is its driver installed?");
 
     let (port, mut queues) = open(3).unwrap();
-    assert_eq!(
-        (port.info().mtu, port.info().driver.as_str()),
-        (1500, "net_rules")
-    );
+    assert_eq!((port.info().mtu, port.info().driver.as_str()), (1500, "net_rules"));
     assert_eq!(port.statistics().missed, 7);
     // All rules, or none.
     let too_many = (0..=RULES_MAX as u16).map(|number| (7000 + number, 0));
@@ -63,10 +57,7 @@ fn a_card_with_rules_brings_datagrams_to_the_queues_of_their_ports() {
     assert_eq!(queues[0].flush(), (5, 0));
     assert_eq!(network_card().offloads, [14; 5]);
     let mut found = Vec::new();
-    let counts: Vec<_> = queues
-        .iter()
-        .map(|queue| queue.waiting().unwrap())
-        .collect();
+    let counts: Vec<_> = queues.iter().map(|queue| queue.waiting().unwrap()).collect();
     assert_eq!(counts, [2, 1, 2]);
     assert_eq!(queues[2].receive(&mut found), 2);
     assert_eq!(&found[1][..], &frame(7003));
@@ -75,9 +66,7 @@ fn a_card_with_rules_brings_datagrams_to_the_queues_of_their_ports() {
     network_card().takes = [3, 0, 1].into();
     let sent = (0..BURST).map(|_| send(&mut queues[1], &frame(1), None));
     assert_eq!(sum(sent), (BURST, 0));
-    network_card().takes = std::iter::once(5)
-        .chain(std::iter::repeat_n(0, 1000))
-        .collect();
+    network_card().takes = std::iter::once(5).chain(std::iter::repeat_n(0, 1000)).collect();
     let sent = (0..BURST).map(|_| send(&mut queues[1], &frame(1), None));
     assert_eq!(sum(sent), (5, BURST - 5));
     network_card().takes.clear();
@@ -139,15 +128,8 @@ fn frames_that_are_sent_to_a_loopback_port_come_back() {
     }
     // `overside doctor` lists the possible ports.
     let drivers = virtual_drivers().unwrap();
-    let said: Vec<_> = DpdkBackend
-        .doctor()
-        .into_iter()
-        .map(|one| one.message)
-        .collect();
+    let said: Vec<_> = DpdkBackend.doctor().into_iter().map(|one| one.message).collect();
     let said = said.join("\n");
-    assert!(
-        drivers.iter().all(|driver| said.contains(driver.as_str())),
-        "{said}"
-    );
+    assert!(drivers.iter().all(|driver| said.contains(driver.as_str())), "{said}");
     assert_contains(said, "network ports");
 }

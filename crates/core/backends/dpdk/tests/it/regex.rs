@@ -16,11 +16,9 @@ use overside_testkit::conformance::PROMISES;
 #[test]
 fn records_are_matched_by_compiled_rules() {
     let rules = tempfile::tempdir().unwrap();
-    for (name, patterns) in [
-        ("words", "needle\non (.+) at\n"),
-        ("across", "x[^a]y\n"),
-        ("letters", "[a-z]\n"),
-    ] {
+    for (name, patterns) in
+        [("words", "needle\non (.+) at\n"), ("across", "x[^a]y\n"), ("letters", "[a-z]\n")]
+    {
         // What stands for the vendor's compiler changes nothing.
         std::fs::write(rules.path().join(name).with_extension("patterns"), patterns).unwrap();
         std::fs::write(rules.path().join(name).with_extension("compiled"), patterns).unwrap();
@@ -67,10 +65,7 @@ fn records_are_matched_by_compiled_rules() {
         out.remove(0).result
     };
     let counted = run(&["x[^a]y"], b"xby\nxay\nxcy");
-    assert!(
-        matches!(counted, Ok(Outcome::Done(output)) if output.value == Some(2)),
-        "{counted:?}"
-    );
+    assert!(matches!(counted, Ok(Outcome::Done(output)) if output.value == Some(2)), "{counted:?}");
     // An engine that takes a line's end for any byte would count records that do not match.
     let across = run(&["x[^a]y"], b"x\ny");
     assert!(matches!(across, Err(JobError::Failed(_))), "{across:?}");

@@ -9,11 +9,7 @@ use overside_device::{Device, MemoryKind, OpenError, Outcome, Provenance, Refusa
 use overside_model::profile;
 
 fn names(device: &EmulatedDevice) -> Vec<String> {
-    device
-        .capabilities()
-        .iter()
-        .map(|capability| capability.operation.to_string())
-        .collect()
+    device.capabilities().iter().map(|capability| capability.operation.to_string()).collect()
 }
 
 #[test]
@@ -41,10 +37,7 @@ fn cards_do_what_their_profiles_say_and_nothing_else() {
             for capability in device.capabilities().iter() {
                 assert_eq!(capability.memory, MemoryKind::Registered);
                 assert!(!capability.variants.is_empty());
-                let said = capability
-                    .missing
-                    .iter()
-                    .any(|term| term.contains("cost of one job"));
+                let said = capability.missing.iter().any(|term| term.contains("cost of one job"));
                 assert_eq!(said, mode != Mode::Functional, "{:?}", capability.missing);
             }
         }
@@ -66,20 +59,12 @@ fn compression_on_bluefield_3_is_an_error() {
 fn buffers_beyond_the_cards_limit_are_refused() {
     for (card, longest) in [("bf2", 128 << 20), ("bf3", 2 << 20)] {
         let device = EmulatedDevice::new(profile(card).unwrap(), Mode::Functional);
-        let error = device
-            .open(config("decompress-deflate", 1, longest + 1))
-            .err()
-            .unwrap();
+        let error = device.open(config("decompress-deflate", 1, longest + 1)).err().unwrap();
         assert!(matches!(error, OpenError::Limit { limit, .. } if limit == longest as u64));
-        let mut context = device
-            .open(config("decompress-deflate", 1, longest))
-            .unwrap();
+        let mut context = device.open(config("decompress-deflate", 1, longest)).unwrap();
         let too_long = job(&device, 7, vec![0; longest + 1], 10);
         let refused = context.submit(&mut [too_long].into()).unwrap_err();
-        let SubmitError::Refused {
-            tag: 7,
-            refusal: Refusal::SourceTooLong { max, .. },
-        } = refused
+        let SubmitError::Refused { tag: 7, refusal: Refusal::SourceTooLong { max, .. } } = refused
         else {
             panic!("{refused:?}")
         };
@@ -89,9 +74,7 @@ fn buffers_beyond_the_cards_limit_are_refused() {
 
 #[test]
 fn every_mode_gives_the_same_bytes() {
-    let inputs: Vec<Vec<u8>> = (0..6)
-        .map(|seed| text(seed, 3000 * (seed as usize + 1)))
-        .collect();
+    let inputs: Vec<Vec<u8>> = (0..6).map(|seed| text(seed, 3000 * (seed as usize + 1))).collect();
     let outputs: Vec<Vec<Vec<u8>>> = MODES
         .into_iter()
         .chain([Mode::Replay])
@@ -105,9 +88,7 @@ fn every_mode_gives_the_same_bytes() {
                 let (_, mut seen) = run(&mut *context, jobs.collect());
                 seen.sort_by_key(|one| one.completion.tag);
                 let bytes = seen.into_iter().map(|one| {
-                    let Ok(Outcome::Done(output)) = one.completion.result else {
-                        panic!()
-                    };
+                    let Ok(Outcome::Done(output)) = one.completion.result else { panic!() };
                     one.completion.destination.unwrap()[..output.written].to_vec()
                 });
                 bytes.collect::<Vec<_>>()
@@ -121,10 +102,7 @@ fn every_mode_gives_the_same_bytes() {
         let inflate = overside_ops::Config::new(operation("decompress-deflate"));
         let mut kernel = overside_ops::prepare(&inflate).unwrap().kernel().unwrap();
         let mut back = vec![0; input.len()];
-        assert_eq!(
-            kernel.run(&[output], &mut back).unwrap().written,
-            input.len()
-        );
+        assert_eq!(kernel.run(&[output], &mut back).unwrap().written, input.len());
         assert_eq!(&back, input);
     }
 }
@@ -139,9 +117,7 @@ fn contexts_that_are_set_up_differently_do_not_share_results() {
         let mut context = device.open(config).unwrap();
         [(); 2].map(|()| {
             let (_, seen) = run(&mut *context, vec![job(&device, 1, input.clone(), 64)]);
-            let Ok(Outcome::Done(output)) = seen[0].completion.result else {
-                panic!()
-            };
+            let Ok(Outcome::Done(output)) = seen[0].completion.result else { panic!() };
             output.value.unwrap()
         })
     });

@@ -25,16 +25,9 @@ fn a_completion_is_never_earlier_than_the_profile_says() {
         let jobs = (0..8).map(|tag| job(&device, tag, text(tag, 4 * KIB), 4 * KIB));
         let (begin, seen) = run(&mut *context, jobs.collect());
         for (index, one) in seen.iter().enumerate() {
-            assert_eq!(
-                one.completion.tag, index as u64,
-                "the engine keeps the order"
-            );
+            assert_eq!(one.completion.tag, index as u64, "the engine keeps the order");
             let least = Duration::from_nanos(4_096_000 * (index as u64 + 1));
-            assert!(
-                one.at - begin >= least,
-                "{index}: {:?} < {least:?}",
-                one.at - begin
-            );
+            assert!(one.at - begin >= least, "{index}: {:?} < {least:?}", one.at - begin);
             assert_eq!(one.completion.stages.engine_ns, Some(4_096_000));
         }
     }
@@ -44,9 +37,7 @@ fn a_completion_is_never_earlier_than_the_profile_says() {
 fn the_published_cards_keep_their_times_under_load() {
     for mode in [Mode::Paced, Mode::Replay] {
         let device = EmulatedDevice::new(profile("bf2").unwrap(), mode);
-        let mut context = device
-            .open(config("compress-deflate", 16, 64 * KIB))
-            .unwrap();
+        let mut context = device.open(config("compress-deflate", 16, 64 * KIB)).unwrap();
         for _ in 0..3 {
             let jobs = (0..64).map(|tag| job(&device, tag, text(tag, 64 * KIB), 64 * KIB));
             let (begin, seen) = run(&mut *context, jobs.collect());
@@ -59,10 +50,7 @@ fn the_published_cards_keep_their_times_under_load() {
                 let work = Work::new(operation("compress-deflate"), sizes.0, sizes.1);
                 let modelled = cost(&profile("bf2").unwrap(), &work).unwrap();
                 let stages = &one.completion.stages;
-                assert!(
-                    busy_ns(stages).abs_diff(modelled.typ_ns) <= 3,
-                    "{stages:?} {modelled:?}"
-                );
+                assert!(busy_ns(stages).abs_diff(modelled.typ_ns) <= 3, "{stages:?} {modelled:?}");
                 engine_ns += stages.engine_ns.unwrap();
                 let least = Duration::from_nanos(engine_ns);
                 assert!(one.at - begin >= least, "{:?} < {least:?}", one.at - begin);
@@ -85,10 +73,7 @@ fn contexts_of_one_device_share_its_engine() {
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let all = ends.into_iter().max().unwrap() - begin;
     assert!(all >= Duration::from_nanos(9 * 4_096_000), "{all:?}");
@@ -98,9 +83,7 @@ fn contexts_of_one_device_share_its_engine() {
 fn software_that_is_too_slow_is_counted_as_late() {
     // No machine compresses a megabyte within the two microseconds that are tolerated.
     let device = EmulatedDevice::new(card(1e9, 1.0), Mode::Paced);
-    let mut context = device
-        .open(config("compress-deflate", 4, 1024 * KIB))
-        .unwrap();
+    let mut context = device.open(config("compress-deflate", 4, 1024 * KIB)).unwrap();
     let jobs = (0..4).map(|tag| job(&device, tag, text(tag, 1024 * KIB), 1024 * KIB));
     let jobs = jobs.collect();
     let begin = Instant::now();
@@ -124,9 +107,7 @@ fn a_replayed_input_is_on_time_though_computing_it_is_not() {
     config.operation.level = Some(9);
     let mut context = device.open(config).unwrap();
     let mut once = |tag| {
-        let one = run(&mut *context, vec![job(&device, tag, text(1, len), len)])
-            .1
-            .remove(0);
+        let one = run(&mut *context, vec![job(&device, tag, text(1, len), len)]).1.remove(0);
         let Ok(Outcome::Done(output)) = one.completion.result else {
             panic!("{:?}", one.completion.result)
         };
@@ -148,22 +129,12 @@ fn functional_times_mean_nothing_and_claim_nothing() {
     let device = EmulatedDevice::new(card(1e-3, 60_000.0), Mode::Functional);
     assert_eq!(device.info().timing, Timing::Functional);
     let mut context = device.open(config("copy", 4, 64 * KIB)).unwrap();
-    context
-        .reconfigure(config("compress-deflate", 4, 64 * KIB))
-        .unwrap();
+    context.reconfigure(config("compress-deflate", 4, 64 * KIB)).unwrap();
     // A minute and more if they were paced.
-    let (_, seen) = run(
-        &mut *context,
-        vec![job(&device, 1, text(1, 64 * KIB), 64 * KIB)],
-    );
+    let (_, seen) = run(&mut *context, vec![job(&device, 1, text(1, 64 * KIB), 64 * KIB)]);
     assert_eq!(seen[0].completion.stages, Stages::default());
     assert_eq!(context.lifecycle().end_ns, None);
-    assert!(
-        device
-            .capabilities()
-            .iter()
-            .all(|capability| capability.missing.is_empty())
-    );
+    assert!(device.capabilities().iter().all(|capability| capability.missing.is_empty()));
 }
 
 #[test]
@@ -198,12 +169,8 @@ fn a_reconfiguration_that_takes_longer_than_the_card_does_is_late() {
 #[test]
 fn emulation_is_on_a_ledger_of_its_own() {
     let device = EmulatedDevice::new(card(1000.0, 1.0), Mode::Paced);
-    let mut context = device
-        .open(config("compress-deflate", 4, 64 * KIB))
-        .unwrap();
-    let jobs = (0..8)
-        .map(|tag| job(&device, tag, text(1, 64 * KIB), 64 * KIB))
-        .collect();
+    let mut context = device.open(config("compress-deflate", 4, 64 * KIB)).unwrap();
+    let jobs = (0..8).map(|tag| job(&device, tag, text(1, 64 * KIB), 64 * KIB)).collect();
     let (_, seen) = run(&mut *context, jobs);
     let applied = &seen[0].completion.applied;
     assert_eq!(

@@ -75,9 +75,7 @@ fn agrees(profile: &Profile, operation: Operation, patterns: &[String], bytes: u
     let longest = (input.len().max(bytes) as u64)
         .min(profile.operation(operation).unwrap().max_source_bytes());
     let jobs = |count: u64| -> Vec<Job> {
-        (0..count)
-            .map(|tag| job(&device, tag, input.clone(), bytes))
-            .collect()
+        (0..count).map(|tag| job(&device, tag, input.clone(), bytes)).collect()
     };
     let alone = set_up(operation, patterns, 1, longest);
     let mut context = device.open(alone.clone()).unwrap();
@@ -206,9 +204,7 @@ fn a_job_past_its_deadline_has_no_result_and_others_go_on() {
         (Provenance::Emulated, Timing::Virtual)
     );
     let mut context = device.open(config("copy", 4, 4096)).unwrap();
-    let mut jobs: Vec<Job> = (0..3)
-        .map(|tag| job(&device, tag, text(tag, 4096), 4096))
-        .collect();
+    let mut jobs: Vec<Job> = (0..3).map(|tag| job(&device, tag, text(tag, 4096), 4096)).collect();
     // 4.096 ms each, one after the other.
     jobs[1].deadline = Some(clock.now() + Duration::from_millis(5));
     let begun = clock.now();
@@ -216,14 +212,7 @@ fn a_job_past_its_deadline_has_no_result_and_others_go_on() {
     let of = |(done, at): &(Completion, Instant)| (done.tag, done.result.is_ok(), *at - begun);
     let seen: Vec<_> = seen.iter().map(of).collect();
     let us = Duration::from_micros;
-    assert_eq!(
-        seen,
-        [
-            (0, true, us(4096)),
-            (1, false, us(5000)),
-            (2, true, us(12_288))
-        ]
-    );
+    assert_eq!(seen, [(0, true, us(4096)), (1, false, us(5000)), (2, true, us(12_288))]);
 }
 
 /// Gb/s of the RegEx engine for Q4 on 1 KiB, with `batch` jobs at a doorbell.

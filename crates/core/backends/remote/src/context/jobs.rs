@@ -54,10 +54,7 @@ impl RemoteContext {
                 continue;
             }
             let entry = self.slots.vacant_entry();
-            let head = JobHead {
-                slot: entry.key() as u32,
-                capacity: job.destination.len(),
-            };
+            let head = JobHead { slot: entry.key() as u32, capacity: job.destination.len() };
             connection.outbox.job(head, &job.source);
             self.deadlines.add(job.deadline);
             entry.insert(Slot::Running { job, submitted });
@@ -86,8 +83,7 @@ impl RemoteContext {
             transfer_ns: Some(round_ns.saturating_sub(incoming.head.held_ns)),
             ..incoming.head.stages
         };
-        self.ready
-            .push_back(completion(job, result, stages, &self.applied));
+        self.ready.push_back(completion(job, result, stages, &self.applied));
     }
 
     /// Abandons jobs past their deadline. The agent may still run them; their results are dropped.

@@ -76,11 +76,8 @@ impl RemoteContext {
                 self.incoming = Some(Incoming::new(head, len));
             }
             Item::Usage(usage) => {
-                self.cpu_time = CpuTime {
-                    host_ns: 0,
-                    dpu_ns: usage.dpu_ns,
-                    emulator_ns: usage.emulator_ns,
-                };
+                self.cpu_time =
+                    CpuTime { host_ns: 0, dpu_ns: usage.dpu_ns, emulator_ns: usage.emulator_ns };
             }
             Item::Control(json) => match Reply::decode(&json)? {
                 Reply::Applied(there) => {

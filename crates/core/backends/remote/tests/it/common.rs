@@ -53,10 +53,7 @@ pub(crate) fn keys() -> PathBuf {
 }
 
 pub(crate) fn cpu(threads: usize) -> Arc<dyn Device> {
-    let options = CpuOptions {
-        threads,
-        cores: None,
-    };
+    let options = CpuOptions { threads, cores: None };
     Arc::new(CpuDevice::new(options).expect("a device of these cores"))
 }
 
@@ -82,11 +79,7 @@ pub(crate) fn agent_playing(
     probes: Vec<Arc<dyn Probe>>,
 ) -> Agent {
     let keys = secure.then(|| overside_agent::keys::agent(&keys()).expect("the agent's keys"));
-    let settings = Settings {
-        limits,
-        probes,
-        ..Settings::new(LOOPBACK, keys)
-    };
+    let settings = Settings { limits, probes, ..Settings::new(LOOPBACK, keys) };
     let names = [device.info().name.clone()];
     let open = |_: &str| Ok::<_, String>(Arc::clone(&device));
     Agent::start(settings, &names, open).expect("an agent")
@@ -94,10 +87,7 @@ pub(crate) fn agent_playing(
 
 /// Returns the inventory entry that a host uses to reach the agent.
 pub(crate) fn entry(address: SocketAddr, secure: bool) -> Entry {
-    Entry {
-        address: address.to_string(),
-        keys: secure.then(keys),
-    }
+    Entry { address: address.to_string(), keys: secure.then(keys) }
 }
 
 /// The device that an agent there offers.
@@ -117,11 +107,7 @@ impl WithAgent {
     pub(crate) fn new(device: Arc<dyn Device>, secure: bool) -> Self {
         let name = device.info().name.clone();
         let agent = agent(device, secure);
-        Self {
-            device: remote(agent.address(), secure, &name),
-            proxy: None,
-            agent,
-        }
+        Self { device: remote(agent.address(), secure, &name), proxy: None, agent }
     }
 
     /// Makes an agent's device whose connections all have this fault, in both directions.
@@ -129,11 +115,7 @@ impl WithAgent {
         let name = device.info().name.clone();
         let agent = agent(device, true);
         let proxy = Proxy::both(agent.address(), fault);
-        Self {
-            device: remote(proxy.address(), true, &name),
-            proxy: Some(proxy),
-            agent,
-        }
+        Self { device: remote(proxy.address(), true, &name), proxy: Some(proxy), agent }
     }
 }
 

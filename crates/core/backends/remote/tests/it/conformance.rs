@@ -34,9 +34,7 @@ mod cpu_over_a_slow_connection {
 
     overside_testkit::conformance_suite!(|| {
         let slow = Fault::Delay(std::time::Duration::from_micros(100), 64 << 10);
-        std::sync::Arc::new(overside_layers::Layered(super::WithAgent::over(
-            super::cpu(1),
-            slow,
-        ))) as std::sync::Arc<dyn super::Device>
+        std::sync::Arc::new(overside_layers::Layered(super::WithAgent::over(super::cpu(1), slow)))
+            as std::sync::Arc<dyn super::Device>
     });
 }

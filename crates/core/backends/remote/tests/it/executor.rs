@@ -25,15 +25,9 @@ fn pieces(executor: &mut Executor) -> Vec<ChunkResult> {
             && let Some(mut buffer) = executor.buffer()
         {
             buffer.set_len(CHUNK);
-            let text: Vec<u8> = bytes(pushed, CHUNK)
-                .iter()
-                .map(|byte| b'a' + byte % 4)
-                .collect();
+            let text: Vec<u8> = bytes(pushed, CHUNK).iter().map(|byte| b'a' + byte % 4).collect();
             buffer.copy_from_slice(&text);
-            let chunk = Chunk {
-                label: pushed,
-                ..buffer.into()
-            };
+            let chunk = Chunk { label: pushed, ..buffer.into() };
             executor.push(chunk).unwrap();
             pushed += 1;
         }
@@ -41,11 +35,7 @@ fn pieces(executor: &mut Executor) -> Vec<ChunkResult> {
             pieces.push(piece);
         }
         executor.wait(Duration::from_millis(50)).unwrap();
-        assert!(
-            begin.elapsed() < Duration::from_secs(60),
-            "{:?}",
-            executor.report()
-        );
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", executor.report());
     }
     pieces
 }
@@ -75,12 +65,7 @@ fn outputs(fault: Option<Fault>, policy: Policy) -> (Vec<Vec<u8>>, Vec<EventKind
     };
     let mut executor = Executor::open(setup).unwrap();
     let pieces = pieces(&mut executor);
-    let events = executor
-        .close()
-        .events
-        .iter()
-        .map(|event| event.kind)
-        .collect();
+    let events = executor.close().events.iter().map(|event| event.kind).collect();
     let output = |piece: &ChunkResult| piece.output().expect("a result").to_vec();
     (pieces.iter().map(output).collect(), events)
 }
@@ -94,16 +79,10 @@ fn a_stream_survives_its_agent() {
             let (cut, events) = outputs(Some(fault), policy);
             for (number, (cut, expected)) in cut.iter().zip(&expected).enumerate() {
                 let lengths = (cut.len(), expected.len());
-                assert!(
-                    cut == expected,
-                    "{policy:?} {fault:?}: {number}, {lengths:?}"
-                );
+                assert!(cut == expected, "{policy:?} {fault:?}: {number}, {lengths:?}");
             }
             assert_eq!(cut.len(), expected.len());
-            assert!(
-                events.contains(&EventKind::Lost),
-                "{policy:?} {fault:?}: {events:?}"
-            );
+            assert!(events.contains(&EventKind::Lost), "{policy:?} {fault:?}: {events:?}");
         }
     }
 }
@@ -134,10 +113,7 @@ fn events_of_a_caller_that_is_away(agent: &Agent) -> Vec<Event> {
     for label in 0..8 {
         let mut buffer = executor.buffer().expect("room");
         buffer.copy_from_slice(&bytes(label, LONG));
-        let chunk = Chunk {
-            label,
-            ..buffer.into()
-        };
+        let chunk = Chunk { label, ..buffer.into() };
         executor.push(chunk).unwrap();
     }
     // As one who waits for the next bytes of a slow pipe is.

@@ -15,24 +15,9 @@ use overside_backend_remote::{Entry, RemoteDevice, RemoteError, Timeouts};
 use overside_device::Device;
 use overside_testkit::assert_contains;
 
-const LENGTHS: [usize; 12] = [
-    0,
-    1,
-    100,
-    4096,
-    70_000,
-    3,
-    300_000,
-    9,
-    64,
-    20_000,
-    1 << 20,
-    5,
-];
+const LENGTHS: [usize; 12] = [0, 1, 100, 4096, 70_000, 3, 300_000, 9, 64, 20_000, 1 << 20, 5];
 /// Places in a connection: its greeting, its first frames, small jobs, large ones.
-const PLACES: [usize; 10] = [
-    0, 5, 17, 300, 2_000, 6_000, 12_000, 80_000, 400_000, 1_300_000,
-];
+const PLACES: [usize; 10] = [0, 5, 17, 300, 2_000, 6_000, 12_000, 80_000, 400_000, 1_300_000];
 
 /// Runs jobs over a connection with that fault. `None`: not even a context could be opened.
 fn under(way: Way, fault: Fault, secure: bool, timeouts: Timeouts) -> Option<End> {
@@ -149,10 +134,7 @@ fn a_job_that_is_given_up_has_its_destination_back_and_the_next_one_is_right() {
     assert_eq!(context.submit(&mut jobs), Ok(2));
     let first = reap(&mut *context, 1);
     assert!(is_late(&first[0]), "{first:?}");
-    assert_eq!(
-        first[0].destination.as_ref().map(|region| region.len()),
-        Some(200_000)
-    );
+    assert_eq!(first[0].destination.as_ref().map(|region| region.len()), Some(200_000));
     assert_eq!(context.quarantined(), 0);
     // Its slot stays occupied until the abandoned answer has arrived.
     let mut next = [job(&device, 3, 10), job(&device, 4, 10)].into();
@@ -224,19 +206,11 @@ fn errors_say_what_to_do() {
     assert_contains(&unknown, "does not offer \"gpu\"; it offers cpu");
     let foreign = tempfile::tempdir().unwrap();
     overside_agent::keys::make(foreign.path()).unwrap();
-    let others = Entry {
-        keys: Some(foreign.path().into()),
-        ..entry(secure.address(), true)
-    };
+    let others = Entry { keys: Some(foreign.path().into()), ..entry(secure.address(), true) };
     let others = error(others, "cpu");
     assert!(others.contains("the keys do not fit"), "{others}");
-    let far = Entry {
-        address: "192.0.2.1:7433".into(),
-        keys: None,
-    };
-    let far = RemoteDevice::connect("dpu0", &far, "cpu", PATIENT)
-        .err()
-        .unwrap();
+    let far = Entry { address: "192.0.2.1:7433".into(), keys: None };
+    let far = RemoteDevice::connect("dpu0", &far, "cpu", PATIENT).err().unwrap();
     assert!(matches!(far, RemoteError::Insecure { .. }), "{far}");
     assert!(far.to_string().contains("overside agent keys"), "{far}");
     assert!(keys().join("host.key").exists());

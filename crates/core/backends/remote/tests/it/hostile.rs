@@ -27,9 +27,7 @@ fn agent(greeting: Vec<u8>, then: impl FnOnce(&mut TcpStream) + Send + 'static) 
         if !matches!(host.read(&mut piece), Ok(1..)) {
             return;
         }
-        let opened = Opened {
-            lifecycle: Lifecycle::default(),
-        };
+        let opened = Opened { lifecycle: Lifecycle::default() };
         host.write_all(&Reply::Opened(opened).framed()).unwrap();
         if matches!(host.read(&mut piece), Ok(1..)) {
             then(&mut host);
@@ -46,10 +44,7 @@ fn welcome() -> Vec<u8> {
         info: cpu.info().clone(),
         capabilities: cpu.capabilities().iter().cloned().collect(),
     };
-    let welcome = Welcome {
-        release: "0".into(),
-        devices: vec![offer],
-    };
+    let welcome = Welcome { release: "0".into(), devices: vec![offer] };
     [&Preamble::ours()[..], &Reply::Welcome(welcome).framed()].concat()
 }
 
@@ -77,10 +72,7 @@ fn answer(slot: u32, len: usize) -> Vec<u8> {
     outbox.result(head, Region::allocate(len, 1, None).unwrap(), len);
     let mut pieces = [IoSlice::new(&[]); 4];
     let count = outbox.gather(&mut pieces);
-    pieces[..count]
-        .iter()
-        .flat_map(|piece| piece.to_vec())
-        .collect()
+    pieces[..count].iter().flat_map(|piece| piece.to_vec()).collect()
 }
 
 /// Returns the reason that a host reports when its only job, of 100 bytes, is answered with the
@@ -98,29 +90,15 @@ fn lost(say: Vec<u8>, timeouts: Timeouts) -> String {
 #[test]
 fn an_agent_that_breaks_the_rules_is_lost_with_the_reason() {
     let half = answer(0, 100)[..70].to_vec();
-    let opened = Reply::Opened(Opened {
-        lifecycle: Lifecycle::default(),
-    });
+    let opened = Reply::Opened(Opened { lifecycle: Lifecycle::default() });
     for (say, expected) in [
         (answer(0, 100), "an answer to job 0, which there is not"),
-        (
-            [applied(), answer(1, 100)].concat(),
-            "an answer to job 1, which there is not",
-        ),
-        (
-            [applied(), answer(4000, 100)].concat(),
-            "an answer to job 4000",
-        ),
-        (
-            [applied(), answer(0, 101)].concat(),
-            "a result's length is 101, where at most 100",
-        ),
+        ([applied(), answer(1, 100)].concat(), "an answer to job 1, which there is not"),
+        ([applied(), answer(4000, 100)].concat(), "an answer to job 4000"),
+        ([applied(), answer(0, 101)].concat(), "a result's length is 101, where at most 100"),
         (vec![0xFF; 64], "kind 255"),
         (opened.framed(), "that nothing asked for"),
-        (
-            Reply::Lost("unplugged\u{1b}[2J".into()).framed(),
-            "its agent says: unplugged [2J",
-        ),
+        (Reply::Lost("unplugged\u{1b}[2J".into()).framed(), "its agent says: unplugged [2J"),
         ([applied(), half].concat(), "does not answer"),
         (Vec::new(), "does not answer"),
     ] {
@@ -143,10 +121,7 @@ fn an_agent_that_raves_holds_nobody_up() {
     let device = RemoteDevice::connect("dpu0", &entry(address, false), "cpu", PATIENT).unwrap();
     let mut context = device.open(copying(2)).unwrap();
     let deadline = Instant::now() + Duration::from_millis(300);
-    let job = Job {
-        deadline: Some(deadline),
-        ..job(&device, 1, 100)
-    };
+    let job = Job { deadline: Some(deadline), ..job(&device, 1, 100) };
     assert_eq!(context.submit(&mut [job].into()), Ok(1));
     assert!(is_late(&reap(&mut *context, 1)[0]));
     let begin = Instant::now();
@@ -172,14 +147,8 @@ fn what_does_not_greet_as_an_agent_is_none() {
     assert_contains(&newer, "this one 3");
     let begin = Instant::now();
     let huge = [&Preamble::ours()[..], &[0, 0, 0x70, 0, 1, 0, 0, 0]].concat();
-    let soon = Timeouts {
-        connect: Duration::from_secs(1),
-        ..PATIENT
-    };
+    let soon = Timeouts { connect: Duration::from_secs(1), ..PATIENT };
     let silent = connected(huge, soon);
-    assert!(
-        matches!(silent, RemoteError::Unreachable { .. }),
-        "{silent}"
-    );
+    assert!(matches!(silent, RemoteError::Unreachable { .. }), "{silent}");
     assert!(begin.elapsed() < PATIENT.connect);
 }

@@ -173,10 +173,7 @@ fn a_part_that_cannot_go_on_says_why() {
 
 #[test]
 fn tests_are_bounded_and_a_seat_is_free_again() {
-    let limits = Limits {
-        probes: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { probes: 2, ..Limits::default() };
     let (agent, _) = theatre(false, limits);
     let first = open(&agent, false, "puppet").unwrap();
     let _second = open(&agent, false, "puppet").unwrap();
@@ -212,15 +209,10 @@ fn an_agent_that_drains_plays_to_the_end() {
 #[test]
 fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
     let (agent, playing) = theatre(false, Limits::default());
-    let begin = Request::Probe {
-        kind: "puppet".into(),
-    }
-    .framed();
-    let context = Request::Open {
-        device: "cpu".into(),
-        setup: Setup::from(&common::jobs::copying(1)),
-    }
-    .framed();
+    let begin = Request::Probe { kind: "puppet".into() }.framed();
+    let context =
+        Request::Open { device: "cpu".into(), setup: Setup::from(&common::jobs::copying(1)) }
+            .framed();
     let huge = [((MAX_PROBE_BYTES + 1) as u32).to_le_bytes(), [7, 0, 0, 0]].concat();
     for (say, expected) in [
         (probe(b"?"), "before a probe has begun"),
@@ -232,14 +224,8 @@ fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
         ([&begin[..], &context].concat(), "during a probe"),
         ([&context[..], &begin].concat(), "a second context"),
         ([&context[..], &probe(b"?")].concat(), "before a probe"),
-        (
-            [&begin[..], &huge].concat(),
-            "message of a probe of 1048577",
-        ),
-        (
-            [&begin[..], &[0, 0, 0, 0, 7, 0, 0, 0]].concat(),
-            "of 0 bytes",
-        ),
+        ([&begin[..], &huge].concat(), "message of a probe of 1048577"),
+        ([&begin[..], &[0, 0, 0, 0, 7, 0, 0, 0]].concat(), "of 0 bytes"),
     ] {
         let said = told(&agent, &[&Preamble::ours()[..], &say].concat());
         let said = String::from_utf8_lossy(&said);
@@ -258,10 +244,7 @@ fn impostor(versions: Versions, say: Vec<Vec<u8>>, timeouts: Timeouts) -> Remote
         let (mut host, _) = listener.accept().unwrap();
         let mut piece = [0; 4096];
         host.read_exact(&mut piece[..Preamble::BYTES]).unwrap();
-        let welcome = Reply::Welcome(Welcome {
-            release: "0".into(),
-            devices: Vec::new(),
-        });
+        let welcome = Reply::Welcome(Welcome { release: "0".into(), devices: Vec::new() });
         let greeting = [&Preamble(versions).encode()[..], &welcome.framed()].concat();
         let _ = host.write_all(&greeting);
         for one in say {
@@ -284,11 +267,7 @@ fn an_agent_that_breaks_the_rules_is_lost_with_the_reason() {
         (Reply::Probing.framed(), "nothing asked for", PATIENT),
         (vec![0xFF; 16], "kind 255", PATIENT),
         (probe(b"?")[..8].to_vec(), "does not answer", SHORT),
-        (
-            Reply::Lost("bye\u{1b}[2J".into()).framed(),
-            "bye [2J",
-            PATIENT,
-        ),
+        (Reply::Lost("bye\u{1b}[2J".into()).framed(), "bye [2J", PATIENT),
     ] {
         let mut probe = impostor(Preamble::OURS, vec![probing.clone(), say], timeouts).unwrap();
         assert_eq!(probe.there().ip(), IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -302,10 +281,7 @@ fn an_agent_that_breaks_the_rules_is_lost_with_the_reason() {
 
 #[test]
 fn an_agent_of_another_time_is_not_asked() {
-    let one = Versions {
-        oldest: 1,
-        newest: 1,
-    };
+    let one = Versions { oldest: 1, newest: 1 };
     let old = impostor(one, Vec::new(), PATIENT).err().expect("no probe");
     assert_contains(&old, "install the same release");
 }

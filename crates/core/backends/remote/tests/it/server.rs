@@ -29,11 +29,8 @@ fn garbage_gets_nothing_and_disturbs_nobody() {
 
 #[test]
 fn who_does_not_say_who_it_is_has_to_go() {
-    let limits = Limits {
-        handshake: Duration::from_millis(200),
-        unauthenticated: 2,
-        ..Limits::default()
-    };
+    let limits =
+        Limits { handshake: Duration::from_millis(200), unauthenticated: 2, ..Limits::default() };
     for secure in [false, true] {
         let agent = agent_with(cpu(1), secure, limits);
         // A byte that may be the first one, and then no more.
@@ -42,9 +39,8 @@ fn who_does_not_say_who_it_is_has_to_go() {
         assert_eq!(told(&agent, first), b"");
         assert!(begin.elapsed() >= limits.handshake);
         // There is no place for a third, and there is one as soon as the others had to go.
-        let waiting: Vec<_> = (0..2)
-            .map(|_| TcpStream::connect(agent.address()).unwrap())
-            .collect();
+        let waiting: Vec<_> =
+            (0..2).map(|_| TcpStream::connect(agent.address()).unwrap()).collect();
         until("a place", || {
             let entry = common::entry(agent.address(), secure);
             overside_backend_remote::ask("dpu0", &entry, common::PATIENT).is_ok()
@@ -71,10 +67,7 @@ fn a_crowd_that_says_nothing_keeps_nobody_out() {
 
 #[test]
 fn one_address_does_not_take_all_places_of_those_who_are_known() {
-    let limits = Limits {
-        connections: 4,
-        ..Limits::default()
-    };
+    let limits = Limits { connections: 4, ..Limits::default() };
     let agent = agent_with(cpu(1), false, limits);
     let device = remote(agent.address(), false, "cpu");
     let held: Vec<_> = (0..3).map(|_| device.open(copying(1)).unwrap()).collect();
@@ -85,10 +78,7 @@ fn one_address_does_not_take_all_places_of_those_who_are_known() {
 
 #[test]
 fn a_context_beyond_the_agents_memory_is_refused_and_says_so() {
-    let limits = Limits {
-        memory: 8 << 30,
-        ..Limits::default()
-    };
+    let limits = Limits { memory: 8 << 30, ..Limits::default() };
     let agent = agent_with(cpu(16), false, limits);
     let device = remote(agent.address(), false, "cpu");
     let zstd = |level| ContextConfig {
@@ -107,10 +97,7 @@ fn a_context_beyond_the_agents_memory_is_refused_and_says_so() {
     // The connection is as good as before, and so is the agent.
     let mut context = device.open(copying(2)).unwrap();
     assert_eq!(run(&mut *context, &device, &[1000; 20]), End::All);
-    assert_contains(
-        context.reconfigure(zstd(22)).unwrap_err().to_string(),
-        "no memory",
-    );
+    assert_contains(context.reconfigure(zstd(22)).unwrap_err().to_string(), "no memory");
     assert_eq!(run(&mut *context, &device, &[1000; 20]), End::All);
     // What a context had is there for the next one.
     for _ in 0..20 {
@@ -122,19 +109,13 @@ fn a_context_beyond_the_agents_memory_is_refused_and_says_so() {
 #[test]
 fn a_host_of_another_time_learns_which_versions_there_are() {
     let agent = agent(cpu(1), false);
-    let newer = Preamble(overside_link::agent::Versions {
-        oldest: 7,
-        newest: 9,
-    });
+    let newer = Preamble(overside_link::agent::Versions { oldest: 7, newest: 9 });
     assert_eq!(told(&agent, &newer.encode()), Preamble::ours());
 }
 
 #[test]
 fn connections_are_bounded_and_a_place_is_free_again() {
-    let limits = Limits {
-        connections: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { connections: 2, ..Limits::default() };
     let agent = agent_with(cpu(1), true, limits);
     let device = remote(agent.address(), true, "cpu");
     let first = device.open(copying(1)).unwrap();
@@ -162,10 +143,7 @@ fn a_host_that_dies_leaves_nothing_behind() {
 #[test]
 fn jobs_wait_for_memory_and_all_are_done() {
     // Enough for two jobs at a time.
-    let limits = Limits {
-        bytes: 4 << 20,
-        ..Limits::default()
-    };
+    let limits = Limits { bytes: 4 << 20, ..Limits::default() };
     let agent = agent_with(cpu(2), false, limits);
     let device = remote(agent.address(), false, "cpu");
     let mut context = device.open(copying(16)).unwrap();
@@ -174,11 +152,7 @@ fn jobs_wait_for_memory_and_all_are_done() {
 
 /// Opens a connection to an agent as a host does, and then sends `say`.
 fn rude(agent: &Agent, open: bool, say: &[u8]) -> String {
-    let config = ContextConfig {
-        max_source_bytes: 100,
-        max_destination_bytes: 100,
-        ..copying(2)
-    };
+    let config = ContextConfig { max_source_bytes: 100, max_destination_bytes: 100, ..copying(2) };
     let mut bytes = Preamble::ours().to_vec();
     if open {
         let device = "cpu".into();
@@ -198,10 +172,7 @@ fn frame_of(slot: u32, capacity: usize, source: usize) -> Vec<u8> {
     outbox.job(JobHead { slot, capacity }, &slice.into());
     let mut pieces = [std::io::IoSlice::new(&[]); 4];
     let count = outbox.gather(&mut pieces);
-    pieces[..count]
-        .iter()
-        .flat_map(|piece| piece.iter().copied())
-        .collect()
+    pieces[..count].iter().flat_map(|piece| piece.iter().copied()).collect()
 }
 
 #[test]
@@ -213,24 +184,12 @@ fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
         (true, frame_of(0, 10, 101), "a source is 101"),
         (true, frame_of(0, 101, 10), "a destination is 101"),
         (true, vec![0xFF; 8], "kind 255"),
-        (
-            true,
-            vec![0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 0, 0],
-            "a job of 4294967295 bytes",
-        ),
-        (
-            true,
-            vec![2, 0, 0, 0, 1, 0, 0, 0, b'{', b'}'],
-            "cannot be read",
-        ),
+        (true, vec![0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 0, 0], "a job of 4294967295 bytes"),
+        (true, vec![2, 0, 0, 0, 1, 0, 0, 0, b'{', b'}'], "cannot be read"),
         (true, vec![16, 0, 0, 0, 4, 0, 0, 0], "kind 4"),
         (
             true,
-            Request::Open {
-                device: "cpu".into(),
-                setup: Setup::from(&copying(1)),
-            }
-            .framed(),
+            Request::Open { device: "cpu".into(), setup: Setup::from(&copying(1)) }.framed(),
             "a second context",
         ),
     ];
@@ -238,12 +197,7 @@ fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
         let said = rude(&agent, open, &say);
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    let twice = [
-        frame_of(0, 100, 100),
-        frame_of(1, 100, 100),
-        frame_of(0, 100, 100),
-    ]
-    .concat();
+    let twice = [frame_of(0, 100, 100), frame_of(1, 100, 100), frame_of(0, 100, 100)].concat();
     // The first may be done already; then its number is free.
     let said = rude(&agent, true, &twice.repeat(50));
     assert!(said.contains("while it is in flight") || said.matches("\"applied\"").count() == 1);
@@ -254,10 +208,7 @@ fn a_host_that_breaks_the_rules_is_told_so_and_has_to_go() {
 
 #[test]
 fn a_host_that_stops_in_the_middle_has_to_go() {
-    let limits = Limits {
-        stall: Duration::from_millis(100),
-        ..Limits::default()
-    };
+    let limits = Limits { stall: Duration::from_millis(100), ..Limits::default() };
     let agent = agent_with(cpu(1), false, limits);
     let half = &frame_of(0, 100, 100)[..60];
     let said = rude(&agent, true, half);
@@ -289,10 +240,7 @@ fn an_agent_that_drains_does_the_jobs_that_are_there_and_takes_no_more() {
     };
     assert_eq!(lost.tags, [0; 0]);
     assert!(drained.join().unwrap(), "everybody had their answers");
-    assert!(
-        TcpStream::connect(address).is_err(),
-        "nobody listens any more"
-    );
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
     assert!(device.open(copying(1)).is_err());
 }
 
@@ -304,9 +252,6 @@ fn an_agent_does_not_wait_for_ever_for_a_host_that_does_not_read() {
     let mut jobs = (0..64).map(|tag| job(&device, tag, 1 << 20)).collect();
     context.submit(&mut jobs).unwrap();
     let begin = Instant::now();
-    assert!(
-        !agent.drain(begin + Duration::from_millis(300)),
-        "the answers are not fetched"
-    );
+    assert!(!agent.drain(begin + Duration::from_millis(300)), "the answers are not fetched");
     assert!(begin.elapsed() < SOON);
 }

@@ -11,8 +11,7 @@ impl ShmQueuePair {
     #[cold]
     pub(super) fn broken(&self, _: CorruptCursor) -> LinkError {
         let what = "its cursors or message lengths cannot be";
-        self.connection
-            .mark_lost(LinkErrorKind::Protocol(what.into()));
+        self.connection.mark_lost(LinkErrorKind::Protocol(what.into()));
         self.lost()
     }
 

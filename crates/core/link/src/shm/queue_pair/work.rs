@@ -127,8 +127,5 @@ impl ShmQueuePair {
 
 /// A range of imported memory, which was checked when the range was made.
 fn part(imported: &Imported, start: u64, len: u64) -> VolatileSlice {
-    imported
-        .window()
-        .part(start as usize, len as usize)
-        .expect("the range lies within the region")
+    imported.window().part(start as usize, len as usize).expect("the range lies within the region")
 }

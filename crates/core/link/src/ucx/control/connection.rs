@@ -56,9 +56,7 @@ impl ControlConnection {
     ) -> Result<Self, ConnectError> {
         let doing = format!("setting up the connection with {}", channel.peer());
         let stream = channel.into_stream();
-        stream
-            .set_nonblocking(true)
-            .map_err(|source| ConnectError::System { doing, source })?;
+        stream.set_nonblocking(true).map_err(|source| ConnectError::System { doing, source })?;
         let now = Instant::now();
         Ok(Self {
             stream,
@@ -98,10 +96,7 @@ impl ControlConnection {
         let id = state.next_question;
         state.next_question = id.wrapping_add(1);
         state.requests.insert(id, None);
-        frame::encode(
-            &ControlMessage::RegionQuery { id, key },
-            &mut state.outgoing,
-        );
+        frame::encode(&ControlMessage::RegionQuery { id, key }, &mut state.outgoing);
         if let Err(cause) = self.flush(&mut state) {
             state.lost.get_or_insert(cause);
         }
@@ -119,9 +114,7 @@ impl ControlConnection {
             if left.is_zero() {
                 // A late answer finds no request.
                 state.requests.remove(&id);
-                return Err(ImportError::Failed(
-                    "the peer did not answer in time".into(),
-                ));
+                return Err(ImportError::Failed("the peer did not answer in time".into()));
             }
             let waited = self.answered.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -201,9 +194,7 @@ impl ControlConnection {
                 let answer = ControlMessage::RegionInfo { id, region };
                 frame::encode(&answer, &mut state.outgoing);
                 if state.outgoing.len() > MAX_OUTGOING_BYTES {
-                    return Err(LinkErrorKind::Protocol(
-                        "it asks and does not listen".into(),
-                    ));
+                    return Err(LinkErrorKind::Protocol("it asks and does not listen".into()));
                 }
                 Ok(())
             }
@@ -214,9 +205,7 @@ impl ControlConnection {
                 }
                 Ok(())
             }
-            _ => Err(LinkErrorKind::Protocol(
-                "a handshake in the midst of a link".into(),
-            )),
+            _ => Err(LinkErrorKind::Protocol("a handshake in the midst of a link".into())),
         }
     }
 
@@ -234,11 +223,7 @@ impl ControlConnection {
     }
 
     fn lost(&self, cause: LinkErrorKind) -> LinkError {
-        LinkError {
-            link: NAME.to_owned(),
-            cause,
-            tags: Vec::new(),
-        }
+        LinkError { link: NAME.to_owned(), cause, tags: Vec::new() }
     }
 
     /// Fails if the link is lost.

@@ -110,10 +110,7 @@ impl Message for ControlMessage {
                 let max = MAX_ADDRESS_BYTES as u64;
                 codec::at_most("the length of an address", address.len() as u64, max)?;
             }
-            Self::RegionInfo {
-                region: Some(region),
-                ..
-            } => {
+            Self::RegionInfo { region: Some(region), .. } => {
                 let len = region.description.len() as u64;
                 codec::at_most("a region's description", len, Token::MAX_BYTES as u64)?;
             }
@@ -186,50 +183,25 @@ mod tests {
 
     fn any_message() -> impl Strategy<Value = ControlMessage> {
         let side = prop_oneof![Just(Side::Host), Just(Side::Dpu)];
-        let access = prop_oneof![
-            Just(Access::Read),
-            Just(Access::Write),
-            Just(Access::ReadWrite)
-        ];
+        let access = prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::ReadWrite)];
         let secret =
             any::<[u8; 16]>().prop_map(|bytes| Secret::from_hex(&codec::hex::encode(&bytes)));
         let bytes = prop::collection::vec(any::<u8>(), 0..Token::MAX_BYTES);
-        let region =
-            (any::<u64>(), access, bytes.clone()).prop_map(|(len, access, description)| {
-                RegionInfo {
-                    len,
-                    access,
-                    description,
-                }
-            });
-        let decision =
-            any::<[u32; 3]>().prop_map(|[queue_pairs, depth, max_message_bytes]| Decision {
-                queue_pairs,
-                depth,
-                max_message_bytes,
-            });
+        let region = (any::<u64>(), access, bytes.clone())
+            .prop_map(|(len, access, description)| RegionInfo { len, access, description });
+        let decision = any::<[u32; 3]>().prop_map(|[queue_pairs, depth, max_message_bytes]| {
+            Decision { queue_pairs, depth, max_message_bytes }
+        });
         prop_oneof![
             (side.clone(), any::<u32>(), secret).prop_map(|(side, peer_timeout_ms, secret)| {
-                ControlMessage::Hello {
-                    side,
-                    peer_timeout_ms,
-                    secret,
-                }
+                ControlMessage::Hello { side, peer_timeout_ms, secret }
             }),
             (side, any::<u32>(), decision).prop_map(|(side, peer_timeout_ms, decision)| {
-                ControlMessage::Welcome {
-                    side,
-                    peer_timeout_ms,
-                    decision,
-                }
+                ControlMessage::Welcome { side, peer_timeout_ms, decision }
             }),
             "[a-z ä]{0,100}".prop_map(ControlMessage::Reject),
             (any::<u32>(), any::<u64>(), bytes).prop_map(|(index, tag, address)| {
-                ControlMessage::Worker {
-                    index,
-                    tag,
-                    address,
-                }
+                ControlMessage::Worker { index, tag, address }
             }),
             Just(ControlMessage::Ready),
             (any::<u32>(), any::<u64>())
@@ -272,11 +244,7 @@ mod tests {
         let mut bytes = Vec::new();
         let address = vec![0xff; MAX_ADDRESS_BYTES];
         let (index, tag) = (u32::MAX, u64::MAX);
-        let longest = ControlMessage::Worker {
-            index,
-            tag,
-            address,
-        };
+        let longest = ControlMessage::Worker { index, tag, address };
         encode(&longest, &mut bytes);
         assert!(matches!(parse(&bytes), Ok(Some(_))));
     }

@@ -51,10 +51,7 @@ impl Channel {
             .set_nodelay(true)
             .and_then(|()| stream.set_nonblocking(false))
             .map_err(|error| system(format!("setting up the connection with {address}"), error))?;
-        Ok(Self {
-            stream,
-            peer: address.to_string(),
-        })
+        Ok(Self { stream, peer: address.to_string() })
     }
 
     /// The peer, for people.
@@ -90,8 +87,7 @@ impl Channel {
         let header = bytes.as_slice().try_into().expect("as long as a header");
         bytes.resize(HEADER_BYTES + frame::message_bytes(header), 0);
         self.fill(&mut bytes, HEADER_BYTES, deadline)?;
-        self.parse(&bytes)?
-            .ok_or_else(|| self.unexpected("half a frame"))
+        self.parse(&bytes)?.ok_or_else(|| self.unexpected("half a frame"))
     }
 
     /// Reads until `bytes` is full. Received bytes are checked at once, so a peer that sends a few
@@ -105,9 +101,7 @@ impl Channel {
         let mut at = from;
         while at < bytes.len() {
             let left = left(&self.peer, deadline)?;
-            self.stream
-                .set_read_timeout(Some(left))
-                .map_err(|error| self.failed(error))?;
+            self.stream.set_read_timeout(Some(left)).map_err(|error| self.failed(error))?;
             match self.stream.read(&mut bytes[at..]) {
                 Ok(0) => return Err(self.unexpected("it closed the connection")),
                 Ok(count) => at += count,
@@ -130,11 +124,9 @@ impl Channel {
 
     fn parse(&self, bytes: &[u8]) -> Result<Option<ControlMessage>, ConnectError> {
         let parsed = frame::parse(bytes).map_err(|error| match error {
-            FrameError::Version(theirs) => ConnectError::Version {
-                peer: self.peer.clone(),
-                theirs,
-                ours: VERSION,
-            },
+            FrameError::Version(theirs) => {
+                ConnectError::Version { peer: self.peer.clone(), theirs, ours: VERSION }
+            }
             other => self.unexpected(&other.to_string()),
         })?;
         Ok(parsed.map(|(message, _)| message))
@@ -142,17 +134,14 @@ impl Channel {
 
     /// Error for a message of the peer that does not belong here.
     pub(crate) fn unexpected(&self, reason: &str) -> ConnectError {
-        ConnectError::Protocol {
-            peer: self.peer.clone(),
-            reason: reason.to_owned(),
-        }
+        ConnectError::Protocol { peer: self.peer.clone(), reason: reason.to_owned() }
     }
 
     fn failed(&self, error: std::io::Error) -> ConnectError {
         match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => ConnectError::Timeout {
-                peer: self.peer.clone(),
-            },
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                ConnectError::Timeout { peer: self.peer.clone() }
+            }
             _ => system(format!("the handshake with {}", self.peer), error),
         }
     }
@@ -263,16 +252,9 @@ pub(crate) fn greet(
     };
     channel.send(&hello, deadline)?;
     match channel.receive(deadline)? {
-        ControlMessage::Welcome {
-            peer_timeout_ms,
-            decision,
-            ..
-        } => {
+        ControlMessage::Welcome { peer_timeout_ms, decision, .. } => {
             check_decision(channel, &decision)?;
-            Ok(Negotiated {
-                decision,
-                their_timeout: timeout_from(channel, peer_timeout_ms)?,
-            })
+            Ok(Negotiated { decision, their_timeout: timeout_from(channel, peer_timeout_ms)? })
         }
         ControlMessage::Reject(reason) => Err(channel.unexpected(&format!("it says: {reason}"))),
         _ => Err(channel.unexpected("its answer is no welcome")),
@@ -291,9 +273,7 @@ pub(crate) fn welcome(
         ControlMessage::Hello { secret, .. } if !Secret::admits(options.secret, *secret) => {
             return Err(channel.unexpected("it does not know what the expected peer was told"));
         }
-        ControlMessage::Hello {
-            peer_timeout_ms, ..
-        } => timeout_from(channel, *peer_timeout_ms)?,
+        ControlMessage::Hello { peer_timeout_ms, .. } => timeout_from(channel, *peer_timeout_ms)?,
         _ => return Err(channel.unexpected("its first word is no hello")),
     };
     let decision = Decision {
@@ -307,10 +287,7 @@ pub(crate) fn welcome(
         decision: decision.clone(),
     };
     channel.send(&answer, deadline)?;
-    Ok(Negotiated {
-        decision,
-        their_timeout,
-    })
+    Ok(Negotiated { decision, their_timeout })
 }
 
 fn check_decision(channel: &Channel, decision: &Decision) -> Result<(), ConnectError> {
@@ -320,9 +297,7 @@ fn check_decision(channel: &Channel, decision: &Decision) -> Result<(), ConnectE
         max_message_bytes: decision.max_message_bytes as usize,
         ..LinkConfig::new(Side::Host)
     };
-    config
-        .check()
-        .map_err(|error| channel.unexpected(&format!("it decides that {error}")))
+    config.check().map_err(|error| channel.unexpected(&format!("it decides that {error}")))
 }
 
 fn in_ms(peer_timeout: Duration) -> u32 {
@@ -346,9 +321,7 @@ fn timeout_from(channel: &Channel, peer_timeout_ms: u32) -> Result<Duration, Con
 pub(crate) fn left(peer: &str, deadline: Instant) -> Result<Duration, ConnectError> {
     let left = deadline.saturating_duration_since(Instant::now());
     match left.is_zero() {
-        true => Err(ConnectError::Timeout {
-            peer: peer.to_owned(),
-        }),
+        true => Err(ConnectError::Timeout { peer: peer.to_owned() }),
         false => Ok(left),
     }
 }
@@ -369,10 +342,7 @@ mod tests {
     }
 
     fn config(secret: Option<Secret>) -> UcxOptions {
-        UcxOptions {
-            secret,
-            ..UcxOptions::default()
-        }
+        UcxOptions { secret, ..UcxOptions::default() }
     }
 
     fn listener() -> Listener {
@@ -399,13 +369,10 @@ mod tests {
     #[test]
     fn garbage_does_not_keep_the_peer_out() {
         let listener = listener();
-        let mut strangers: Vec<TcpStream> = (0..3)
-            .map(|_| TcpStream::connect(listener.address()).expect("it listens"))
-            .collect();
+        let mut strangers: Vec<TcpStream> =
+            (0..3).map(|_| TcpStream::connect(listener.address()).expect("it listens")).collect();
         strangers[0].write_all(b"SSH-2.0-x\r\n").expect("written");
-        strangers[1]
-            .write_all(b"OVSL\x01\0\xff\xff\x03\0\0\0")
-            .expect("written");
+        strangers[1].write_all(b"OVSL\x01\0\xff\xff\x03\0\0\0").expect("written");
         drop(strangers.pop());
         let address = listener.address();
         let peer = std::thread::spawn(move || come(address, None));
@@ -428,16 +395,11 @@ mod tests {
             Ok(_) => panic!("a word of a stranger's"),
         }
         let mut told = Vec::new();
-        stranger
-            .read_to_end(&mut told)
-            .expect("it is closed in order");
+        stranger.read_to_end(&mut told).expect("it is closed in order");
         let told = String::from_utf8_lossy(&told);
         assert!(told.contains("version 9"), "it is told why: {told}");
         let soon = Instant::now() + Duration::from_millis(100);
-        assert!(matches!(
-            listener.next(soon),
-            Err(ConnectError::Timeout { .. })
-        ));
+        assert!(matches!(listener.next(soon), Err(ConnectError::Timeout { .. })));
     }
 
     #[test]
@@ -466,16 +428,8 @@ mod tests {
         let address = listener.address();
         let liar = std::thread::spawn(move || {
             let (mut channel, _) = listener.next(soon()).expect("the victim");
-            let decision = Decision {
-                queue_pairs: u32::MAX,
-                depth: 1,
-                max_message_bytes: 1,
-            };
-            let lie = ControlMessage::Welcome {
-                side: Side::Host,
-                peer_timeout_ms: 1000,
-                decision,
-            };
+            let decision = Decision { queue_pairs: u32::MAX, depth: 1, max_message_bytes: 1 };
+            let lie = ControlMessage::Welcome { side: Side::Host, peer_timeout_ms: 1000, decision };
             channel.send(&lie, soon()).expect("sent");
         });
         match come(address, None) {

@@ -38,11 +38,7 @@ impl UcxEngine {
             }
             return;
         }
-        let Some(held) = self
-            .slots
-            .get_mut(done.slot as usize)
-            .and_then(Option::take)
-        else {
+        let Some(held) = self.slots.get_mut(done.slot as usize).and_then(Option::take) else {
             return;
         };
         self.free.push(done.slot);
@@ -51,9 +47,7 @@ impl UcxEngine {
             return;
         }
         match held {
-            Use::Read {
-                tag, into: region, ..
-            } => {
+            Use::Read { tag, into: region, .. } => {
                 let result = self.result(done.status, region.len() as u64);
                 self.over(tag, result, None, Some(region));
             }
@@ -61,9 +55,7 @@ impl UcxEngine {
                 let result = self.result(done.status, into.len() as u64);
                 self.over(tag, result, None, None);
             }
-            Use::Send {
-                tag, from: slice, ..
-            } => {
+            Use::Send { tag, from: slice, .. } => {
                 let result = self.result(done.status, slice.len() as u64);
                 self.over(tag, result, Some(slice), None);
             }
@@ -72,10 +64,7 @@ impl UcxEngine {
                 let result = self.result(done.status, len as u64);
                 let capacity = region.len() as u64;
                 let result = match buffer {
-                    Some(_) => Err(WorkError::Truncated {
-                        len: len as u64,
-                        capacity,
-                    }),
+                    Some(_) => Err(WorkError::Truncated { len: len as u64, capacity }),
                     None => result,
                 };
                 self.over(tag, result, None, Some(region));
@@ -119,9 +108,7 @@ impl UcxEngine {
         while let Some(write) = self.writes.pop_front_if(is_over) {
             let held = self.slots[write.slot as usize].take();
             self.free.push(write.slot);
-            if let Some(Use::Write {
-                tag, from: slice, ..
-            }) = held
+            if let Some(Use::Write { tag, from: slice, .. }) = held
                 && self.lost.is_none()
             {
                 let result = self.result(write.read.unwrap_or(0), slice.len() as u64);
@@ -155,12 +142,6 @@ impl UcxEngine {
         source: Option<Slice>,
         destination: Option<Region>,
     ) {
-        self.done.push_back(Completion {
-            tag,
-            result,
-            source,
-            destination,
-            late: false,
-        });
+        self.done.push_back(Completion { tag, result, source, destination, late: false });
     }
 }

@@ -46,9 +46,8 @@ impl UcxEngine {
                     .mark_lost(&LinkErrorKind::Protocol("more messages than credit".into()));
             };
             if len == 0 || len > self.limits.max_message_bytes as u64 {
-                return self.mark_lost(&LinkErrorKind::Protocol(format!(
-                    "a message of {len} bytes"
-                )));
+                return self
+                    .mark_lost(&LinkErrorKind::Protocol(format!("a message of {len} bytes")));
             }
             self.may_come = left;
             self.came_messages = self.came_messages.wrapping_add(1);

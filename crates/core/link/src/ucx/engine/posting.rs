@@ -46,27 +46,11 @@ impl UcxEngine {
                     len: into.len() as u64,
                     slot: 0,
                 };
-                self.begin(
-                    What::Get,
-                    Use::Read {
-                        tag,
-                        into,
-                        _from: from,
-                    },
-                    operation,
-                );
+                self.begin(What::Get, Use::Read { tag, into, _from: from }, operation);
             }
             Verb::ReadShared { into, from } => {
-                let operation = Operation {
-                    key,
-                    remote,
-                    ..to(into.window().as_ptr(), into.len())
-                };
-                let held = Use::ReadShared {
-                    tag,
-                    into,
-                    _from: from,
-                };
+                let operation = Operation { key, remote, ..to(into.window().as_ptr(), into.len()) };
+                let held = Use::ReadShared { tag, into, _from: from };
                 self.begin(What::Get, held, operation);
             }
             Verb::Write { from, to } => {
@@ -83,18 +67,9 @@ impl UcxEngine {
                     slot: 0,
                 };
                 self.write_number += 1;
-                let held = Use::Write {
-                    tag,
-                    from,
-                    _copy: copy,
-                    _to: to,
-                };
+                let held = Use::Write { tag, from, _copy: copy, _to: to };
                 let slot = self.begin(What::Put, held, operation);
-                self.writes.push_back(Written {
-                    number: self.write_number,
-                    slot,
-                    read: None,
-                });
+                self.writes.push_back(Written { number: self.write_number, slot, read: None });
             }
             Verb::Send { .. } | Verb::Receive { .. } => {}
         }

@@ -25,11 +25,7 @@ pub(super) fn agent_wire(data: &[u8]) -> bool {
     if let Some((preamble, _)) = bytes.split_first_chunk::<{ Preamble::BYTES }>() {
         let _ = Preamble::agree(preamble);
     }
-    let side = if how & 1 == 0 {
-        Side::Host
-    } else {
-        Side::Agent
-    };
+    let side = if how & 1 == 0 { Side::Host } else { Side::Agent };
     let at_once = read(side, bytes, usize::MAX);
     let in_pieces = read(side, bytes, usize::from(how >> 1) + 1);
     assert_eq!(at_once, in_pieces);
@@ -58,10 +54,7 @@ pub(super) fn agent_wire(data: &[u8]) -> bool {
             Seen::Whole(item) => write(item, &[], &mut outbox),
         }
     }
-    assert!(
-        written(&mut outbox) == bytes[..end],
-        "items are written as they were read"
-    );
+    assert!(written(&mut outbox) == bytes[..end], "items are written as they were read");
     sound
 }
 

@@ -85,11 +85,7 @@ pub(super) fn victim() -> (ShmEndpoint, Peer) {
         _ => Vec::new(),
     });
     let memory = descriptors.next().expect("the queues' memory");
-    let peer = Peer {
-        memory,
-        bells: descriptors.collect(),
-        socket: theirs,
-    };
+    let peer = Peer { memory, bells: descriptors.collect(), socket: theirs };
     (end, peer)
 }
 
@@ -114,9 +110,7 @@ impl Feed<'_> {
     }
 
     fn bytes(&mut self, most: usize) -> Vec<u8> {
-        let count = (self.byte().unwrap_or(0) as usize)
-            .min(most)
-            .min(self.0.len());
+        let count = (self.byte().unwrap_or(0) as usize).min(most).min(self.0.len());
         let (taken, rest) = self.0.split_at(count);
         self.0 = rest;
         taken.to_vec()
@@ -169,11 +163,7 @@ pub(super) fn session(data: &[u8]) {
                 let count = received.unwrap_or(0);
                 assert_eq!(count, batch.len());
                 assert!(count <= usize::from(step) && batch.as_bytes().len() as u64 <= RING_BYTES);
-                assert!(
-                    batch
-                        .iter()
-                        .all(|message| (1..=256).contains(&message.len()))
-                );
+                assert!(batch.iter().all(|message| (1..=256).contains(&message.len())));
             }
             5 => {
                 let mut done = Vec::new();
@@ -192,9 +182,7 @@ pub(super) fn session(data: &[u8]) {
                 let region = end.alloc(100, 8).expect("memory");
                 let verb = match step < 128 {
                     true => Verb::Receive { into: region },
-                    false => Verb::Send {
-                        from: region.share(),
-                    },
+                    false => Verb::Send { from: region.share() },
                 };
                 let _ = pair.post(&mut VecDeque::from([Work::new(1, verb)]));
                 assert!(pair.in_flight() <= 4);

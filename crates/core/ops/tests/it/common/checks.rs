@@ -52,12 +52,7 @@ pub(crate) fn decompress(data: &[u8]) {
         }
         if let Some(less) = content.len().checked_sub(1) {
             let short = guarded(&mut *kernel, stream, less).unwrap_err();
-            assert_eq!(
-                short,
-                Error::OutputTooSmall { capacity: less },
-                "{}",
-                variant.name
-            );
+            assert_eq!(short, Error::OutputTooSmall { capacity: less }, "{}", variant.name);
         }
         if let Some((expected, other)) = &accepted {
             assert!(content == *expected, "{other} and {} differ", variant.name);
@@ -131,21 +126,11 @@ fn made_matching(how: usize, data: &[u8]) {
     let patterns = bytes.patterns();
     let text = bytes.text();
     let expected = Expected::new(&oracle(&patterns).expect("valid patterns"), &text);
-    let kinds = [
-        MatchKind::Count,
-        MatchKind::Search,
-        MatchKind::Bitmap,
-        MatchKind::Groups,
-    ];
+    let kinds = [MatchKind::Count, MatchKind::Search, MatchKind::Bitmap, MatchKind::Groups];
     let (kind, engine) = (kinds[how % 4], how / 4 % 5);
     let operation = Operation::Match(kind);
-    let variant = variants(operation)
-        .get(engine)
-        .map_or("auto", |one| one.name);
-    let config = Config {
-        patterns: patterns.clone(),
-        ..config(operation, variant, &[])
-    };
+    let variant = variants(operation).get(engine).map_or("auto", |one| one.name);
+    let config = Config { patterns: patterns.clone(), ..config(operation, variant, &[]) };
     let prepared = match prepare(&config) {
         Ok(prepared) => prepared,
         Err(Error::Pattern { .. }) => return,
@@ -194,24 +179,12 @@ pub(crate) fn matching_agrees(patterns: &[String], text: &[u8]) -> usize {
             Err(other) => panic!("{}: {other}", variant.name),
         };
         taken += 1;
-        let oracle = oracle
-            .as_ref()
-            .expect("an engine takes what the regex crate does not");
+        let oracle = oracle.as_ref().expect("an engine takes what the regex crate does not");
         let expected = Expected::new(oracle, text);
         let context = || format!("{} {patterns:?} {}", variant.name, text.escape_ascii());
         let run = |kernel: &mut dyn Kernel| guarded(kernel, text, expected.bitmap.len()).unwrap();
-        assert_eq!(
-            run(&mut *count).1.value,
-            Some(expected.count),
-            "{}",
-            context()
-        );
-        assert_eq!(
-            run(&mut *kernel(MatchKind::Search)).1.value,
-            expected.first,
-            "{}",
-            context()
-        );
+        assert_eq!(run(&mut *count).1.value, Some(expected.count), "{}", context());
+        assert_eq!(run(&mut *kernel(MatchKind::Search)).1.value, expected.first, "{}", context());
         let (bits, output) = run(&mut *kernel(MatchKind::Bitmap));
         assert_eq!(bits, expected.bitmap, "{}", context());
         assert_eq!(output.value, Some(expected.count));
@@ -300,10 +273,7 @@ impl Expected {
 
 /// Makes a kernel of the named variant.
 pub(crate) fn kernel(operation: Operation, variant: &str) -> Box<dyn Kernel> {
-    prepare(&config(operation, variant, &[]))
-        .unwrap()
-        .kernel()
-        .unwrap()
+    prepare(&config(operation, variant, &[])).unwrap().kernel().unwrap()
 }
 
 /// Returns the configuration of an operation by the named variant, with patterns.
@@ -327,10 +297,7 @@ pub(crate) fn guarded(
     let result = kernel.run(&[source], &mut memory[GUARD..GUARD + capacity]);
     let intact = |guard: &[u8]| guard.iter().all(|&byte| byte == MARK);
     assert!(intact(&memory[..GUARD]), "wrote before the destination");
-    assert!(
-        intact(&memory[GUARD + capacity..]),
-        "wrote behind the destination"
-    );
+    assert!(intact(&memory[GUARD + capacity..]), "wrote behind the destination");
     let output = result?;
     Ok((memory[GUARD..GUARD + output.written].to_vec(), output))
 }

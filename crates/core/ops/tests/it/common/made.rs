@@ -59,9 +59,8 @@ impl<'a> Bytes<'a> {
             match byte >> 4 {
                 0..=4 => pattern.push_str(&escaped(LETTERS[low])),
                 5 => pattern.push_str(
-                    [
-                        r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", ".", r"\x80", r"(?s:.)", r"\xff",
-                    ][low % 10],
+                    [r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", ".", r"\x80", r"(?s:.)", r"\xff"]
+                        [low % 10],
                 ),
                 6 => self.class(pattern, low),
                 7 => pattern.push_str([r"\b", r"\B", "^", "$", r"\A", r"\z", ""][low % 7]),
@@ -84,25 +83,14 @@ impl<'a> Bytes<'a> {
     fn class(&mut self, pattern: &mut String, low: usize) {
         pattern.push_str(if low & 1 == 1 { "[^" } else { "[" });
         pattern.push_str(
-            [
-                "a-c",
-                "0-9_",
-                r"\w",
-                "abx",
-                r"\x00-\x20",
-                r"A\-",
-                r"\S\n",
-                r"\x80-\xff",
-            ][low >> 1],
+            ["a-c", "0-9_", r"\w", "abx", r"\x00-\x20", r"A\-", r"\S\n", r"\x80-\xff"][low >> 1],
         );
         pattern.push(']');
         self.repeat(pattern);
     }
 
     fn repeat(&mut self, pattern: &mut String) {
-        let how = [
-            "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "+?", "{0}",
-        ];
+        let how = ["", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "+?", "{0}"];
         pattern.push_str(how[usize::from(self.next()) % how.len()]);
     }
 }

@@ -74,11 +74,7 @@ pub(super) struct Rate {
 
 impl Rate {
     fn of(ln: f64, provisional: bool) -> Self {
-        Self {
-            ln: ln.clamp(0.0, RATE_LN_MAX),
-            outside: Outside::default(),
-            provisional,
-        }
+        Self { ln: ln.clamp(0.0, RATE_LN_MAX), outside: Outside::default(), provisional }
     }
 
     /// B/s, at least 1.
@@ -255,11 +251,7 @@ impl TargetRates {
         let (seen, other) = self.pair(contention);
         *seen = Some(Rate::of(bound_ln, true));
         *other = None;
-        if std::mem::replace(&mut self.stopped, true) {
-            Change::Worse
-        } else {
-            Change::Reset
-        }
+        if std::mem::replace(&mut self.stopped, true) { Change::Worse } else { Change::Reset }
     }
 
     /// Counts an observation. Returns `true` if there were enough in this contention.

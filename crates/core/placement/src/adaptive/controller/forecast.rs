@@ -99,12 +99,7 @@ impl Forecast {
         device: Option<DeviceForecast>,
         stopped: bool,
     ) -> Self {
-        Self {
-            cpu_s,
-            device,
-            stopped,
-            share: (chunk_bytes / bytes).clamp(SHARE_MIN, 1.0),
-        }
+        Self { cpu_s, device, stopped, share: (chunk_bytes / bytes).clamp(SHARE_MIN, 1.0) }
     }
 
     /// Seconds of a placement; of the CPU alone where it is not known.
@@ -151,15 +146,11 @@ impl Forecast {
         let alone_may_win = device.overhead_s + own_s / SURPRISE < now_s && !self.stopped;
         let (sensible, probe_s) = match probe {
             Probe::DeviceShare => (in_use == Placement::Cpu, device.joined_s(self.share)),
-            Probe::CpuShare => (
-                in_use == Placement::Device,
-                device.joined_s(1.0 - self.share),
-            ),
+            Probe::CpuShare => (in_use == Placement::Device, device.joined_s(1.0 - self.share)),
             Probe::DeviceAlone => (in_use != Placement::Device && alone_may_win, device.alone_s),
-            Probe::CpuAlone => (
-                in_use != Placement::Cpu && self.cpu_s / SURPRISE < now_s,
-                self.cpu_s,
-            ),
+            Probe::CpuAlone => {
+                (in_use != Placement::Cpu && self.cpu_s / SURPRISE < now_s, self.cpu_s)
+            }
             // Where a split would not win even if the targets did not disturb each other, there is
             // nothing to learn.
             Probe::Split => {
@@ -178,21 +169,13 @@ impl Forecast {
     /// Returns the placement that passes the gates.
     pub(super) fn judge(&self, in_use: Placement, settings: &Settings) -> GateResults {
         let Some(device) = self.device else {
-            return GateResults {
-                placement: Placement::Cpu,
-                c1: None,
-                c2: None,
-            };
+            return GateResults { placement: Placement::Cpu, c1: None, c2: None };
         };
         let limit = |gate: f64, used: bool| gate + if used { settings.hysteresis } else { 0.0 };
         let use_limit = limit(settings.use_below, in_use != Placement::Cpu);
-        let with_device_s = device
-            .split_s
-            .map_or(device.alone_s, |split_s| split_s.min(device.alone_s));
-        let c1 = Gate {
-            ratio: with_device_s / self.cpu_s,
-            limit: use_limit,
-        };
+        let with_device_s =
+            device.split_s.map_or(device.alone_s, |split_s| split_s.min(device.alone_s));
+        let c1 = Gate { ratio: with_device_s / self.cpu_s, limit: use_limit };
         let c2 = device.split_s.map(|split_s| Gate {
             ratio: split_s / self.cpu_s.min(device.alone_s),
             limit: limit(settings.split_below, in_use == Placement::Split),
@@ -206,10 +189,6 @@ impl Forecast {
         } else {
             Placement::Cpu
         };
-        GateResults {
-            placement,
-            c1: Some(c1),
-            c2,
-        }
+        GateResults { placement, c1: Some(c1), c2 }
     }
 }

@@ -24,13 +24,8 @@ pub enum Probe {
 }
 
 impl Probe {
-    pub(super) const ALL: [Self; 5] = [
-        Self::DeviceShare,
-        Self::CpuShare,
-        Self::DeviceAlone,
-        Self::CpuAlone,
-        Self::Split,
-    ];
+    pub(super) const ALL: [Self; 5] =
+        [Self::DeviceShare, Self::CpuShare, Self::DeviceAlone, Self::CpuAlone, Self::Split];
 
     /// Returns how likely the probe is to find a change, relative to a probe of the device's share.
     ///
@@ -119,11 +114,7 @@ impl Budget {
 
     /// Counts a decision.
     pub(super) fn decided(&mut self, probe: bool) {
-        self.since = if probe {
-            0
-        } else {
-            self.since.saturating_add(1)
-        };
+        self.since = if probe { 0 } else { self.since.saturating_add(1) };
     }
 
     /// Returns `true` if a probe may be made now that costs `cost_s` more than the placement in

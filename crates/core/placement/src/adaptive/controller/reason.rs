@@ -130,21 +130,13 @@ impl Reason {
         if let Some(gate) = self.c2 {
             write!(f, "; C2 {gate}")?;
         }
-        let stopped = if self.device_stopped {
-            "stopped, under "
-        } else {
-            ""
-        };
+        let stopped = if self.device_stopped { "stopped, under " } else { "" };
         write!(f, "; {cpu} {}, {device} {stopped}{}", self.cpu, self.device)?;
         if self.overhead_s > 0.0 {
             write!(f, " and {:.3} ms overhead", self.overhead_s * 1e3)?;
         }
         write!(f, "; {:.3} MB take", self.bytes as f64 / 1e6)?;
-        let times = [
-            (cpu, self.cpu_s),
-            (device, self.device_s),
-            ("split", self.split_s),
-        ];
+        let times = [(cpu, self.cpu_s), (device, self.device_s), ("split", self.split_s)];
         for (at, (name, time_s)) in times.into_iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             match time_s {

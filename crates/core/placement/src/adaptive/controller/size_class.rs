@@ -155,19 +155,13 @@ impl SizeClass {
         let cpu = contention(!most_on_device, cpu_s, device_s);
         let device = contention(most_on_device, device_s, cpu_s);
         let cpu = self.cpu.observe(cpu, epoch.cpu.bytes, cpu_s, chunk_bytes);
-        let device = self
-            .device
-            .observe(device, epoch.device.bytes, device_s, chunk_bytes);
+        let device = self.device.observe(device, epoch.device.bytes, device_s, chunk_bytes);
         let overhead = if device_s > 0.0 || overhead_s > 0.0 {
             self.overhead.observe(overhead_s, device_s)
         } else {
             Change::None
         };
-        Changes {
-            cpu,
-            device,
-            overhead,
-        }
+        Changes { cpu, device, overhead }
     }
 
     /// The first wait for a probe, in seconds.

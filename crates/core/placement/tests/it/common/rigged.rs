@@ -55,26 +55,17 @@ impl Default for Rig {
 impl Rig {
     /// A rig whose faults `act` chooses.
     pub(crate) fn acting(act: impl Fn(u64) -> Option<Fault> + Send + Sync + 'static) -> Self {
-        Self {
-            act: Box::new(act),
-            ..Self::default()
-        }
+        Self { act: Box::new(act), ..Self::default() }
     }
 
     /// A device of `rate` bytes a second.
     pub(crate) fn paced(rate: f64) -> Self {
-        Self {
-            rate: Some(Box::new(move |_| rate)),
-            ..Self::default()
-        }
+        Self { rate: Some(Box::new(move |_| rate)), ..Self::default() }
     }
 
     /// This rig on that clock.
     pub(crate) fn on(self, clock: &Clock) -> Self {
-        Self {
-            clock: clock.clone(),
-            ..self
-        }
+        Self { clock: clock.clone(), ..self }
     }
 
     pub(crate) fn device(self) -> Arc<Rigged> {

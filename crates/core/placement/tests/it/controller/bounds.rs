@@ -12,13 +12,7 @@ use super::world::{Rates, Truth, play};
 
 /// Any amount, with the extremes often.
 fn amount() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        Just(0),
-        Just(1),
-        Just(u64::MAX),
-        0_u64..1 << 40,
-        any::<u64>(),
-    ]
+    prop_oneof![Just(0), Just(1), Just(u64::MAX), 0_u64..1 << 40, any::<u64>(),]
 }
 
 fn time() -> impl Strategy<Value = Duration> {
@@ -32,12 +26,7 @@ fn time() -> impl Strategy<Value = Duration> {
 }
 
 fn number() -> impl Strategy<Value = f64> {
-    prop_oneof![
-        any::<f64>(),
-        0.0_f64..1.0,
-        Just(f64::NAN),
-        Just(f64::INFINITY),
-    ]
+    prop_oneof![any::<f64>(), 0.0_f64..1.0, Just(f64::NAN), Just(f64::INFINITY),]
 }
 
 fn share() -> impl Strategy<Value = SideSample> {
@@ -78,9 +67,7 @@ fn sound(decision: &Decision) -> bool {
         && (0.0..=1.0).contains(&reason.equal_finish)
         && reason.overhead_s.is_finite()
         && [reason.c1, reason.c2].into_iter().all(gate)
-        && [reason.cpu_s, reason.device_s, reason.split_s]
-            .into_iter()
-            .all(seconds)
+        && [reason.cpu_s, reason.device_s, reason.split_s].into_iter().all(seconds)
         && decision.probe == matches!(reason.verdict, Verdict::Probe(_))
 }
 

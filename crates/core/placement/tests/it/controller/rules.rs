@@ -6,17 +6,11 @@ use overside_placement::controller::{Controller, Decision, Probe, Settings, Verd
 
 use super::world::{MB, Truth};
 
-const WORK: Work = Work {
-    bytes: 16 << 20,
-    chunk_bytes: 1 << 20,
-};
+const WORK: Work = Work { bytes: 16 << 20, chunk_bytes: 1 << 20 };
 
 /// Returns settings without probes, except for the first look at the device.
 fn hardly_probing() -> Settings {
-    Settings {
-        probe_share: 1e-9,
-        ..Settings::default()
-    }
+    Settings { probe_share: 1e-9, ..Settings::default() }
 }
 
 /// A controller and the time that has passed for it.
@@ -27,10 +21,7 @@ struct Run {
 
 impl Run {
     fn new(settings: Settings) -> Self {
-        Self {
-            controller: Controller::new(settings),
-            now: Duration::ZERO,
-        }
+        Self { controller: Controller::new(settings), now: Duration::ZERO }
     }
 
     fn step(&mut self, truth: Truth) -> Decision {
@@ -62,10 +53,7 @@ fn the_first_epoch_is_the_cpus_the_second_looks_and_the_third_splits() {
     assert_eq!(decisions[0].fraction, 0.0);
     assert_eq!(decisions[0].reason.verdict, Verdict::Start);
     assert_eq!(decisions[1].fraction, 1.0 / 16.0);
-    assert_eq!(
-        decisions[1].reason.verdict,
-        Verdict::Probe(Probe::DeviceShare)
-    );
+    assert_eq!(decisions[1].reason.verdict, Verdict::Probe(Probe::DeviceShare));
     assert!(close(decisions[2].fraction, 0.6), "{}", decisions[2].reason);
 }
 
@@ -77,28 +65,17 @@ fn both_targets_end_together_overhead_included() {
     let decision = run.steps(40, truth);
     let epoch = truth.epoch(WORK, decision.fraction);
     let device_s = (epoch.device.busy + epoch.overhead).as_secs_f64();
-    assert!(
-        close(epoch.cpu.busy.as_secs_f64(), device_s),
-        "{}",
-        decision.reason
-    );
+    assert!(close(epoch.cpu.busy.as_secs_f64(), device_s), "{}", decision.reason);
     // R_d / (R_c + R_d) with the device's rate as it is with the overhead.
     let device = epoch.device.bytes as f64 / device_s;
     let cpu = epoch.cpu.bytes as f64 / epoch.cpu.busy.as_secs_f64();
-    assert!(
-        close(decision.fraction, device / (cpu + device)),
-        "{}",
-        decision.reason
-    );
+    assert!(close(decision.fraction, device / (cpu + device)), "{}", decision.reason);
 }
 
 #[test]
 fn one_odd_epoch_moves_a_rate_little_and_a_second_replaces_it() {
     let mut run = Run::new(hardly_probing());
-    let (usual, slow) = (
-        Truth::new(400.0 * MB, 600.0 * MB),
-        Truth::new(400.0 * MB, 150.0 * MB),
-    );
+    let (usual, slow) = (Truth::new(400.0 * MB, 600.0 * MB), Truth::new(400.0 * MB, 150.0 * MB));
     let rate = |decision: Decision| decision.reason.device.together.unwrap_or(0.0);
     assert!(close(rate(run.steps(20, usual)), 600.0 * MB));
     // 0.3 of what is farthest within the band, 0.3 in log.
@@ -117,11 +94,7 @@ fn one_silent_epoch_is_a_hiccup_and_a_second_stops_the_target() {
     silent.dead_s = Some(1.0);
     run.steps(20, usual);
     let after = run.steps(1, silent);
-    assert!(
-        !after.reason.device_stopped && after.fraction > 0.5,
-        "{}",
-        after.reason
-    );
+    assert!(!after.reason.device_stopped && after.fraction > 0.5, "{}", after.reason);
     let recovered = run.steps(16, usual);
     assert!(close(recovered.fraction, 0.6), "{}", recovered.reason);
     let stopped = run.steps(2, silent);
@@ -203,10 +176,7 @@ fn probes_become_rarer_while_nothing_changes() {
 #[test]
 fn a_reason_is_one_line_of_numbers() {
     let mut run = Run::new(Settings::default());
-    let line = run
-        .steps(400, Truth::new(400.0 * MB, 600.0 * MB))
-        .reason
-        .to_string();
+    let line = run.steps(400, Truth::new(400.0 * MB, 600.0 * MB)).reason.to_string();
     assert_eq!(
         line,
         "split, 60.0 % device; C1 0.400 < 0.97; C2 0.600 < 0.97; cpu 400.0 MB/s (400.0 alone), \

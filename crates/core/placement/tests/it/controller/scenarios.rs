@@ -9,10 +9,7 @@ const SEEDS: [u64; 3] = [1, 20_261, 987_654_321];
 /// Largest part by which the controller may take longer than a scheduler that knows the truth.
 const EXCESS_MAX: f64 = 0.03;
 
-const WORK: Work = Work {
-    bytes: 16 << 20,
-    chunk_bytes: 1 << 20,
-};
+const WORK: Work = Work { bytes: 16 << 20, chunk_bytes: 1 << 20 };
 
 /// Returns the CPU's time for `WORK` at `rate` bytes per second.
 fn cpu_s(rate: f64) -> f64 {
@@ -39,16 +36,8 @@ fn check_within(
         );
     }
     for outcome in &outcomes {
-        assert!(
-            outcome.excess() <= excess_max,
-            "{name}: {}",
-            outcome.excess()
-        );
-        assert!(
-            outcome.probe_part() <= 0.02,
-            "{name}: {}",
-            outcome.probe_part()
-        );
+        assert!(outcome.excess() <= excess_max, "{name}: {}", outcome.excess());
+        assert!(outcome.probe_part() <= 0.02, "{name}: {}", outcome.probe_part());
     }
     outcomes
 }
@@ -59,9 +48,7 @@ fn third(at: u32) -> u32 {
 
 #[test]
 fn a_stationary_device_gets_its_share() {
-    for outcome in check("stationary", |_, _| {
-        (WORK, Truth::new(400.0 * MB, 700.0 * MB))
-    }) {
+    for outcome in check("stationary", |_, _| (WORK, Truth::new(400.0 * MB, 700.0 * MB))) {
         let fraction = outcome.mean_fraction(100..4000);
         assert!((fraction - 7.0 / 11.0).abs() < 0.01, "{fraction}");
     }
@@ -197,10 +184,7 @@ fn several_chunk_sizes_interleaved() {
             1 => (256 << 10, 400.0 * MB),
             _ => (4 << 20, 1200.0 * MB),
         };
-        let work = Work {
-            bytes: 16 * chunk_bytes,
-            chunk_bytes,
-        };
+        let work = Work { bytes: 16 * chunk_bytes, chunk_bytes };
         (work, Truth::new(400.0 * MB, device))
     });
 }
@@ -209,9 +193,6 @@ fn several_chunk_sizes_interleaved() {
 fn a_slow_drift() {
     check("drift by 4, both ways", |at, _| {
         let phase = std::f64::consts::TAU * f64::from(at) / f64::from(DECISIONS);
-        (
-            WORK,
-            Truth::new(400.0 * MB, 600.0 * MB * 4.0_f64.powf(phase.sin())),
-        )
+        (WORK, Truth::new(400.0 * MB, 600.0 * MB * 4.0_f64.powf(phase.sin())))
     });
 }

@@ -62,10 +62,7 @@ impl SimulatedTarget {
             busy_s = now_s - service.begin_s - self.told_s;
             self.told_s += busy_s;
         }
-        SideSample {
-            bytes,
-            busy: Duration::from_secs_f64(busy_s),
-        }
+        SideSample { bytes, busy: Duration::from_secs_f64(busy_s) }
     }
 }
 
@@ -157,17 +154,9 @@ impl<F: Fn(u64) -> Truth> Stream<'_, F> {
             return;
         };
         let truth = (self.truth)(chunk);
-        let rates = if target == CPU {
-            truth.cpu
-        } else {
-            truth.device
-        };
+        let rates = if target == CPU { truth.cpu } else { truth.device };
         let together = self.targets[1 - target].service.is_some();
-        let rate = if together {
-            rates.together
-        } else {
-            rates.alone
-        };
+        let rate = if together { rates.together } else { rates.alone };
         let mut random = Random::new(
             self.seed ^ (chunk * 2 + target as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
@@ -184,11 +173,7 @@ impl<F: Fn(u64) -> Truth> Stream<'_, F> {
     /// Advances to the next end of a chunk. A chunk that is given up and run again by the CPU is preferred.
     fn advance(&mut self) {
         let end_s = |target: usize| self.targets[target].service.map_or(f64::MAX, |it| it.end_s);
-        let target = if end_s(CPU) <= end_s(DEVICE) {
-            CPU
-        } else {
-            DEVICE
-        };
+        let target = if end_s(CPU) <= end_s(DEVICE) { CPU } else { DEVICE };
         let Some(service) = self.targets[target].service.take() else {
             panic!("chunks are left and nobody works");
         };
@@ -216,10 +201,7 @@ impl<F: Fn(u64) -> Truth> Stream<'_, F> {
 
     fn begin_epoch(&mut self) {
         if let (Rule::Adaptive(controller), None) = (&mut self.rule, &self.epoch) {
-            let work = Work {
-                bytes: EPOCH_CHUNKS * CHUNK_BYTES,
-                chunk_bytes: CHUNK_BYTES,
-            };
+            let work = Work { bytes: EPOCH_CHUNKS * CHUNK_BYTES, chunk_bytes: CHUNK_BYTES };
             let decision = controller.decide(Duration::from_secs_f64(self.now_s), work);
             self.probes += u32::from(decision.probe);
             self.epoch = Some(Running {
@@ -337,9 +319,7 @@ fn corners_are_kept_to() {
     check("cpu better alone", &[40_000], |_| {
         Truth::under_contention(900.0 * MB, 300.0 * MB, 500.0 * MB, 450.0 * MB)
     });
-    check("device of no use", &[40_000], |_| {
-        Truth::new(900.0 * MB, 10.0 * MB)
-    });
+    check("device of no use", &[40_000], |_| Truth::new(900.0 * MB, 10.0 * MB));
 }
 
 #[test]

@@ -31,18 +31,12 @@ pub(super) struct Rates {
 
 impl Rates {
     pub(super) fn steady(rate: f64) -> Self {
-        Self {
-            alone: rate,
-            together: rate,
-        }
+        Self { alone: rate, together: rate }
     }
 
     /// Both rates, multiplied by `factor`.
     pub(super) fn times(self, factor: f64) -> Self {
-        Self {
-            alone: self.alone * factor,
-            together: self.together * factor,
-        }
+        Self { alone: self.alone * factor, together: self.together * factor }
     }
 }
 
@@ -93,14 +87,8 @@ impl Truth {
         device_together: f64,
     ) -> Self {
         Self {
-            cpu: Rates {
-                alone: cpu_alone,
-                together: cpu_together,
-            },
-            device: Rates {
-                alone: device_alone,
-                together: device_together,
-            },
+            cpu: Rates { alone: cpu_alone, together: cpu_together },
+            device: Rates { alone: device_alone, together: device_together },
             overhead_s: 0.0,
             dead_s: None,
         }
@@ -134,11 +122,7 @@ impl Truth {
                 chunk_bytes: work.chunk_bytes,
             };
         }
-        let overhead_s = if device_bytes > 0.0 {
-            self.overhead_s
-        } else {
-            0.0
-        };
+        let overhead_s = if device_bytes > 0.0 { self.overhead_s } else { 0.0 };
         let cpu_s = cpu_bytes / self.cpu.together;
         let device_s = overhead_s + device_bytes / self.device.together;
         // The one that is not yet done when the other is goes on alone.
@@ -182,10 +166,7 @@ impl Truth {
 }
 
 fn share(bytes: f64, busy_s: f64) -> SideSample {
-    SideSample {
-        bytes: bytes as u64,
-        busy: Duration::from_secs_f64(busy_s),
-    }
+    SideSample { bytes: bytes as u64, busy: Duration::from_secs_f64(busy_s) }
 }
 
 /// Outcome of a scenario.

@@ -4,10 +4,7 @@ use super::world::{MB, Random, Truth, play};
 
 use overside_placement::controller::Work;
 
-const WORK: Work = Work {
-    bytes: 16 << 20,
-    chunk_bytes: 1 << 20,
-};
+const WORK: Work = Work { bytes: 16 << 20, chunk_bytes: 1 << 20 };
 const WORLDS: usize = 200;
 
 /// Draws a factor between `low` and `high`, with a uniform logarithm.
@@ -18,11 +15,7 @@ fn draw(random: &mut Random, low: f64, high: f64) -> f64 {
 /// A target's rates alone and beside the other.
 fn rates(random: &mut Random, alone: f64) -> (f64, f64) {
     let undisturbed = random.uniform() < 0.5;
-    let contention = if undisturbed {
-        1.0
-    } else {
-        draw(random, 0.4, 1.0)
-    };
+    let contention = if undisturbed { 1.0 } else { draw(random, 0.4, 1.0) };
     (alone, alone * contention)
 }
 
@@ -61,11 +54,7 @@ fn hardly_any_world_is_far_from_the_best() {
             let after = changed(before, &mut random);
             let change = random.next() % 5000;
             let world = |at: u32, _: &mut Random| {
-                let truth = if u64::from(at) < change {
-                    before
-                } else {
-                    after
-                };
+                let truth = if u64::from(at) < change { before } else { after };
                 (WORK, truth)
             };
             play(random.next(), world).excess()

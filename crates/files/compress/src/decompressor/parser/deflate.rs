@@ -54,10 +54,7 @@ impl<W: Write> Parser<W> {
         };
         let trailer = member.last_chunk().ok_or(Error::Truncated { place })?;
         let (crc, content_bytes) = gzip::trailer(*trailer);
-        if sizes
-            .content
-            .is_some_and(|content| content != content_bytes)
-        {
+        if sizes.content.is_some_and(|content| content != content_bytes) {
             return Err(place.corrupt("its header says another length than its trailer"));
         }
         let content_bytes = content_bytes as usize;
@@ -67,11 +64,8 @@ impl<W: Write> Parser<W> {
             return Ok(None);
         }
         let stream = at + header.len..at + member_bytes - gzip::TRAILER_BYTES;
-        let expected = Expected {
-            bytes: Some(content_bytes),
-            crc: Some(crc),
-            ..Expected::default()
-        };
+        let expected =
+            Expected { bytes: Some(content_bytes), crc: Some(crc), ..Expected::default() };
         let source = bytes.slice(stream);
         (self.parallel).part(source, content_bytes, place, expected, &mut self.output)?;
         self.members += 1;
@@ -130,10 +124,7 @@ impl<W: Write> Parser<W> {
             if sizes.member != member_bytes {
                 return Err(place.corrupt("it has another length than its header says"));
             }
-            if sizes
-                .content
-                .is_some_and(|content| u64::from(content) != made)
-            {
+            if sizes.content.is_some_and(|content| u64::from(content) != made) {
                 return Err(place.corrupt("its content has another length than its header says"));
             }
         }

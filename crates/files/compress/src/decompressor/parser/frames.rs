@@ -71,11 +71,7 @@ impl<W: Write> Parser<W> {
         if len > header.block_max {
             return Err(place.corrupt("one of its blocks is too long"));
         }
-        let checksum_bytes = if header.block_checksums {
-            WORD_BYTES
-        } else {
-            0
-        };
+        let checksum_bytes = if header.block_checksums { WORD_BYTES } else { 0 };
         let whole = WORD_BYTES + len + checksum_bytes;
         if rest.len() < whole {
             return Ok(ParseStep::Needs(whole));

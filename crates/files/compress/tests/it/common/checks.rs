@@ -95,9 +95,7 @@ pub(super) fn pushed(
     let mut output = Vec::new();
     let mut decompressor = Decompressor::new(&mut output, &options).unwrap();
     for piece in stream.chunks(piece_bytes) {
-        let written = decompressor
-            .write(piece)
-            .and_then(|()| decompressor.flush());
+        let written = decompressor.write(piece).and_then(|()| decompressor.flush());
         if let Err(error) = written {
             assert!(matches!(decompressor.write(b"x"), Err(Error::Spent)));
             drop(decompressor);
@@ -109,9 +107,6 @@ pub(super) fn pushed(
 }
 
 fn cpu() -> Arc<dyn Device> {
-    let options = CpuOptions {
-        threads: 1,
-        cores: None,
-    };
+    let options = CpuOptions { threads: 1, cores: None };
     Arc::new(CpuDevice::new(options).unwrap())
 }

@@ -29,9 +29,8 @@ impl Sink for Kept {
 
 /// Returns `true` if a value matches [`PATTERN`].
 fn matches(value: &[u8]) -> bool {
-    let after = value
-        .windows(3)
-        .any(|three| three[0] == b'a' && three[1] != b'\n' && three[2] == b'b');
+    let after =
+        value.windows(3).any(|three| three[0] == b'a' && three[1] != b'\n' && three[2] == b'b');
     after || value.first() == Some(&b'c')
 }
 
@@ -52,11 +51,7 @@ pub(super) fn records(data: &[u8]) {
     }
     let format = made::PARQUET + kind % 3;
     let table = made::table(format, rest);
-    let found = agree(
-        format,
-        &table.bytes,
-        &SHORT[usize::from(kind >> 2 & 1)..][..1],
-    );
+    let found = agree(format, &table.bytes, &SHORT[usize::from(kind >> 2 & 1)..][..1]);
     if table.is_whole {
         let rows = table.rows.iter().enumerate();
         let selected = rows.filter_map(|(index, row)| {
@@ -103,9 +98,7 @@ fn opened(chunk_bytes: usize) -> Search {
 
 fn searched(format: u8, bytes: &[u8], chunk_bytes: usize) -> Result<(u64, Kept), Error> {
     SEARCHES.with_borrow_mut(|searches| {
-        let search = searches
-            .entry(chunk_bytes)
-            .or_insert_with(|| opened(chunk_bytes));
+        let search = searches.entry(chunk_bytes).or_insert_with(|| opened(chunk_bytes));
         let mut kept = Kept::default();
         let tally: SearchSummary = match format {
             0 => search.text(&mut &bytes[..], &mut kept),

@@ -74,25 +74,15 @@ pub(super) fn table(format: u8, data: &[u8]) -> Table {
     let before = bytes.clone();
     for (at, byte) in changes {
         // Both ends count: metadata stand at either.
-        let at = if at & 1 == 0 {
-            at % len
-        } else {
-            len - 1 - at % len
-        };
+        let at = if at & 1 == 0 { at % len } else { len - 1 - at % len };
         bytes[at] = byte as u8;
     }
-    Table {
-        is_whole: bytes == before,
-        rows,
-        bytes,
-    }
+    Table { is_whole: bytes == before, rows, bytes }
 }
 
 fn batch(kind: usize, rows: &[Option<Vec<u8>>]) -> RecordBatch {
     let slices = rows.iter().map(Option::as_deref);
-    let texts = rows
-        .iter()
-        .map(|row| row.as_deref().and_then(|row| std::str::from_utf8(row).ok()));
+    let texts = rows.iter().map(|row| row.as_deref().and_then(|row| std::str::from_utf8(row).ok()));
     let array: ArrayRef = match kind {
         0 => Arc::new(texts.collect::<StringArray>()),
         1 => Arc::new(slices.collect::<LargeBinaryArray>()),
@@ -136,9 +126,7 @@ fn options(how: usize) -> IpcWriteOptions {
         _ => None,
     };
     let options = IpcWriteOptions::default();
-    options
-        .try_with_compression(compression)
-        .expect("this version has it")
+    options.try_with_compression(compression).expect("this version has it")
 }
 
 fn file(how: usize, batch: &RecordBatch) -> Vec<u8> {
@@ -168,8 +156,5 @@ fn stream(how: usize, batch: &RecordBatch) -> Vec<u8> {
 /// The rows in two batches.
 fn parts(batch: &RecordBatch) -> [RecordBatch; 2] {
     let half = batch.num_rows() / 2;
-    [
-        batch.slice(0, half),
-        batch.slice(half, batch.num_rows() - half),
-    ]
+    [batch.slice(0, half), batch.slice(half, batch.num_rows() - half)]
 }

@@ -73,11 +73,7 @@ impl Dispatcher {
             let Some(engine) = engine.upgrade() else {
                 return;
             };
-            wait = if engine.look_after_nodes() {
-                TICK
-            } else {
-                REST
-            };
+            wait = if engine.look_after_nodes() { TICK } else { REST };
         }
     }
 }
@@ -98,11 +94,7 @@ impl Engine {
                 is_busy |= watched.is_busy;
                 let state = &stream.stages[stage];
                 let opening = watched.opening.map(|opening| Opening {
-                    id: SessionId {
-                        stream: *number,
-                        stage,
-                        opening,
-                    },
+                    id: SessionId { stream: *number, stage, opening },
                     node,
                     definition: Arc::clone(&state.definition),
                     schema: Arc::clone(&state.input_schema),
@@ -112,9 +104,8 @@ impl Engine {
         }
         state.assign(now);
         let streams = state.streams.iter_mut();
-        let outboxes: Vec<(u64, Vec<Submission>)> = streams
-            .map(|(number, stream)| (*number, stream.take_outbox()))
-            .collect();
+        let outboxes: Vec<(u64, Vec<Submission>)> =
+            streams.map(|(number, stream)| (*number, stream.take_outbox())).collect();
         // A node that is late, or back, changes the work of threads.
         self.ask_for_turns(state);
         for (closed, opening) in all {
@@ -132,30 +123,16 @@ impl Engine {
     }
 
     fn open(self: &Arc<Self>, opening: Opening) {
-        let Opening {
-            id,
-            node,
-            definition,
-            schema,
-        } = opening;
+        let Opening { id, node, definition, schema } = opening;
         let engine = Arc::downgrade(self);
-        let completions = Completions {
-            answers: engine,
-            session: id,
-        };
+        let completions = Completions { answers: engine, session: id };
         let opened = quietly(|| node.open(&definition, &schema, completions));
         let opened = opened.unwrap_or_else(|panic| Err(NodeError::new(panic)));
         self.opened(id, opened.map(|stage| Arc::new(Mutex::new(stage))));
     }
 
     fn submit(self: &Arc<Self>, stream: u64, submission: Submission) {
-        let Submission {
-            stage,
-            opening,
-            session,
-            number,
-            pieces,
-        } = submission;
+        let Submission { stage, opening, session, number, pieces } = submission;
         let cpu_ns = thread_cpu_ns();
         let submitted = quietly(|| lock(&session).submit(number, pieces));
         let submitted = submitted.unwrap_or_else(|panic| Err(NodeError::new(panic)));
@@ -164,11 +141,7 @@ impl Engine {
             stream.stages[stage].counts.host.cpu_ns += cpu_ns;
         }
         if let Err(error) = submitted {
-            let id = SessionId {
-                stream,
-                stage,
-                opening,
-            };
+            let id = SessionId { stream, stage, opening };
             Arc::clone(self).lost(id, &error);
         }
     }

@@ -94,10 +94,7 @@ impl<E: Snapshots> StorageBackend for LoggedEngine<E> {
             ("rdb_last_save_time", self.last_save_s().to_string()),
             ("rdb_last_bgsave_status", status(self.last_save.is_ok())),
             ("aof_enabled", flag(self.log.is_some())),
-            (
-                "aof_rewrite_in_progress",
-                flag(is_saving && self.log.is_some()),
-            ),
+            ("aof_rewrite_in_progress", flag(is_saving && self.log.is_some())),
             ("aof_last_write_status", status(self.failure.is_none())),
             ("aof_current_size", log_bytes.to_string()),
         ];

@@ -79,10 +79,7 @@ impl<E: Snapshots> Replicable for LoggedEngine<E> {
         if self.failure.is_some() {
             return Err(ReplayError::Refused(Refusal::ReadOnly));
         }
-        let mut replay = Replay {
-            engine: &mut self.engine,
-            hasher,
-        };
+        let mut replay = Replay { engine: &mut self.engine, hasher };
         self.changes += replay.execute_payload(requests, now_ms)?;
         self.has_unanswered = true;
         self.log_followed(requests, now_ms, position);

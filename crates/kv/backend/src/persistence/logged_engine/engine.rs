@@ -35,8 +35,7 @@ impl<E: Snapshots> LoggedEngine<E> {
                 continue;
             }
             let one = std::slice::from_ref(request);
-            self.engine
-                .execute(one, now_ms, &mut |_, answer| answers(index, answer));
+            self.engine.execute(one, now_ms, &mut |_, answer| answers(index, answer));
         }
     }
 }

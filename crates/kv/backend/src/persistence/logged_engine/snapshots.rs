@@ -60,10 +60,7 @@ impl<E: Snapshots> LoggedEngine<E> {
         self.generation = next;
         let (engine, directory) = (&mut self.engine, &self.directory);
         let position = self.copied.position.as_ref();
-        let unknown = Link {
-            generation: next,
-            ..Link::default()
-        };
+        let unknown = Link { generation: next, ..Link::default() };
         let log = self.log.as_ref().map_or(unknown, FrameFile::link);
         let snapshot = SnapshotWriter::begin(engine, directory, log, position, self.now_ms)?;
         self.snapshot = Some(snapshot);
@@ -107,11 +104,7 @@ impl<E: Snapshots> LoggedEngine<E> {
 
     pub(super) fn finished(&mut self, finished: SyncResult) {
         match finished {
-            SyncResult::Log {
-                generation,
-                len,
-                result,
-            } => {
+            SyncResult::Log { generation, len, result } => {
                 self.is_syncing = false;
                 match result {
                     Err(error) => self.fail(&error, true),

@@ -110,12 +110,8 @@ impl ProcessingEngine for Partitioned {
                 self.inside.own.flush()?;
                 continue;
             }
-            let flushed = self.ask(
-                partition,
-                now_ms,
-                RemoteEngine::begin_flush,
-                RemoteEngine::poll_flush,
-            );
+            let flushed =
+                self.ask(partition, now_ms, RemoteEngine::begin_flush, RemoteEngine::poll_flush);
             flushed.unwrap_or(Err(Refusal::Unreachable))?;
         }
         Ok(())
@@ -131,12 +127,7 @@ impl ProcessingEngine for Partitioned {
         let own = self.number;
         let told = self.ask_all(|backing| {
             let replication = backing.replication().map(|own| own.report());
-            (
-                backing.statistics(),
-                backing.info(),
-                backing.last_save_s(),
-                replication,
-            )
+            (backing.statistics(), backing.info(), backing.last_save_s(), replication)
         });
         self.elsewhere = OtherPartitions::default();
         for (number, (statistics, info, last_save_s, replication)) in told {
@@ -150,21 +141,13 @@ impl ProcessingEngine for Partitioned {
         }
         for number in 0..self.peers.len() {
             if self.is_over_link(number) {
-                let told = self.ask(
-                    number,
-                    self.now_ms,
-                    RemoteEngine::begin_statistics,
-                    |remote| {
+                let told =
+                    self.ask(number, self.now_ms, RemoteEngine::begin_statistics, |remote| {
                         let told = |remote: &RemoteEngine| {
-                            (
-                                remote.statistics(),
-                                remote.told_info(),
-                                remote.last_save_s(),
-                            )
+                            (remote.statistics(), remote.told_info(), remote.last_save_s())
                         };
                         remote.poll_statistics().then(|| told(remote))
-                    },
-                );
+                    });
                 if let Some((statistics, info, last_save_s)) = told {
                     self.elsewhere.statistics.add(&statistics);
                     self.elsewhere.info.push(info);

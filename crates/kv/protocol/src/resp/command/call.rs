@@ -40,10 +40,7 @@ fn abort(session: &mut Session, error: &ErrorReply) -> ErrorReply {
 
 impl Call<'_> {
     pub(in super::super) fn reply(&mut self) -> RespWriter<'_> {
-        RespWriter {
-            out: self.out,
-            is_resp3: self.session.is_resp3,
-        }
+        RespWriter { out: self.out, is_resp3: self.session.is_resp3 }
     }
 
     pub(in super::super) fn ok(&mut self) -> Result<(), ErrorReply> {
@@ -101,9 +98,7 @@ impl Call<'_> {
             return Err(LOADING);
         }
         if self.session.transaction.is_some() && command.has(flags::NO_MULTI) {
-            return Err(ErrorReply::new(
-                "ERR Command not allowed inside a transaction",
-            ));
+            return Err(ErrorReply::new("ERR Command not allowed inside a transaction"));
         }
         Ok(())
     }
@@ -179,9 +174,7 @@ impl Call<'_> {
         batch: Batch<'_>,
         watched: Vec<(&[u8], u64, u64)>,
     ) -> bool {
-        let Batch {
-            requests, pending, ..
-        } = batch;
+        let Batch { requests, pending, .. } = batch;
         let mut writer = ReplyWriter::new(self.server.read_only_reason(), self.now_ms);
         let (mut at, out) = (0, &mut *self.out);
         let mut write = |_, answer: overside_kv_store::Answer<'_>| {

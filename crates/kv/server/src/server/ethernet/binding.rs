@@ -41,20 +41,14 @@ pub(crate) fn bind(
     let Some(port) = settings.addresses.port.clone() else {
         return Ok(None);
     };
-    let failed = |error: PortError| ServerError::Port {
-        device: port.device.clone(),
-        error,
-    };
+    let failed = |error: PortError| ServerError::Port { device: port.device.clone(), error };
     let addresses = &settings.addresses;
     let own = (addresses.datagram.iter()).filter(|address| addresses.is_of_port(address));
     let own: Vec<SocketAddr> = own.copied().collect();
     check(settings, &own).map_err(&failed)?;
     if let Some(path) = port.socket() {
         let removed = remove_stale(path);
-        removed.map_err(|error| ServerError::ListenUnix {
-            path: path.into(),
-            error,
-        })?;
+        removed.map_err(|error| ServerError::ListenUnix { path: path.into(), error })?;
     }
     let queues = port::open(&port, workers, settings.rx_queue);
     let queues = queues.map_err(|error| failed(error.into()))?;
@@ -64,10 +58,7 @@ pub(crate) fn bind(
     }
     let dpdk = queues[0].queue.port();
     settings.steering = steer(dpdk, &port, &own, workers, ports_only);
-    let endpoint = |is_steered| Endpoint {
-        is_steered,
-        datagram_max_bytes: payload,
-    };
+    let endpoint = |is_steered| Endpoint { is_steered, datagram_max_bytes: payload };
     let mut listeners = Vec::new();
     for address in own {
         listeners.push(PortListener {
@@ -75,13 +66,11 @@ pub(crate) fn bind(
             endpoint: endpoint(settings.steering == Steering::Software),
             owner: Owner::OfPartition,
         });
-        listeners.extend(
-            ports_of_workers(address, workers).map(|(port, worker)| PortListener {
-                port,
-                endpoint: endpoint(false),
-                owner: Owner::Worker(usize::from(worker)),
-            }),
-        );
+        listeners.extend(ports_of_workers(address, workers).map(|(port, worker)| PortListener {
+            port,
+            endpoint: endpoint(false),
+            owner: Owner::Worker(usize::from(worker)),
+        }));
     }
     Ok(Some(PortQueue::all(queues, listeners, settings.rx_queue)))
 }
@@ -122,9 +111,7 @@ fn steer(
     if workers == 1 {
         return Steering::None;
     }
-    let rules = own
-        .iter()
-        .flat_map(|address| ports_of_workers(*address, workers));
+    let rules = own.iter().flat_map(|address| ports_of_workers(*address, workers));
     match dpdk.steer(port.address, rules) {
         Ok(()) => Steering::RteFlow,
         Err(reason) => {

@@ -136,10 +136,7 @@ impl Worker<'_> {
         if self.scrapes.len() < SCRAPES_MAX {
             let key = self.scrapes.insert(Exchange::new(socket, self.now_ms));
             let token = SCRAPE | key as u64;
-            if (self.epoll)
-                .add(&self.scrapes[key], token, EventFlags::IN)
-                .is_err()
-            {
+            if (self.epoll).add(&self.scrapes[key], token, EventFlags::IN).is_err() {
                 self.scrapes.remove(key);
             }
         }

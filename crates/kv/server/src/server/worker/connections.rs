@@ -107,12 +107,7 @@ impl Worker<'_> {
         let speaks = |one: &&mut Active| one.is_ready && one.connection.protocol == protocol;
         let mut ready: Vec<_> = (group.iter_mut().filter(speaks))
             .map(|one| {
-                let Connection {
-                    session,
-                    input,
-                    output,
-                    ..
-                } = &mut *one.connection;
+                let Connection { session, input, output, .. } = &mut *one.connection;
                 Ready::new(session, input, output)
             })
             .collect();
@@ -196,10 +191,8 @@ pub(super) fn activate(
     key: usize,
     flags: EventFlags,
 ) {
-    const READABLE: EventFlags = EventFlags::IN
-        .union(EventFlags::HUP)
-        .union(EventFlags::ERR)
-        .union(EventFlags::RDHUP);
+    const READABLE: EventFlags =
+        EventFlags::IN.union(EventFlags::HUP).union(EventFlags::ERR).union(EventFlags::RDHUP);
     let client = clients.table.get_mut(key);
     // It may be there twice, or gone.
     if let Some(connection) = client.and_then(|client| client.connection.take()) {

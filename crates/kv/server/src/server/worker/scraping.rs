@@ -25,11 +25,7 @@ impl Worker<'_> {
                     continue;
                 }
             };
-            if self
-                .epoll
-                .change(&*scrape, SCRAPE | key as u64, interest)
-                .is_err()
-            {
+            if self.epoll.change(&*scrape, SCRAPE | key as u64, interest).is_err() {
                 closed.push(key);
             }
         }

@@ -11,9 +11,8 @@ const WRONG_PASSWORD_DELAY_MS: u64 = 500;
 
 /// Makes guessing slow: connections that took part in a turn with wrong passwords wait.
 pub(super) fn delay_unauthenticated(group: &mut [Active], now_ms: u64) {
-    let guessing = group
-        .iter_mut()
-        .filter(|one| one.is_ready && !one.connection.session.is_authenticated());
+    let guessing =
+        group.iter_mut().filter(|one| one.is_ready && !one.connection.session.is_authenticated());
     for one in guessing {
         one.connection.paused_until_ms = now_ms + WRONG_PASSWORD_DELAY_MS;
     }
@@ -35,11 +34,7 @@ impl Worker<'_> {
     /// Samples waiting input, and losses.
     fn sample(&mut self) {
         let counters = &mut self.state.counters.datagrams;
-        (
-            counters.backlog_bytes,
-            counters.queue_bytes,
-            counters.dropped,
-        ) = (0, 0, 0);
+        (counters.backlog_bytes, counters.queue_bytes, counters.dropped) = (0, 0, 0);
         if let Some(datagrams) = &self.datagrams {
             datagrams.sample(&mut self.state);
         }

@@ -77,14 +77,8 @@ fn another_server_at_the_address_is_not_asked() {
     let port = b.server.address().port();
     let first = registered_at(&etcd, "a", port);
     let mut cluster = connect(&location);
-    for error in [
-        cluster.set(b"x", b"1", None).unwrap_err(),
-        cluster.get(b"x").unwrap_err(),
-    ] {
-        assert!(
-            error.to_string().contains("another server is at"),
-            "{error}"
-        );
+    for error in [cluster.set(b"x", b"1", None).unwrap_err(), cluster.get(b"x").unwrap_err()] {
+        assert!(error.to_string().contains("another server is at"), "{error}");
     }
     assert_eq!(b.keys(), 0);
     // Two servers of one name, which neither of them has noticed.
@@ -112,11 +106,7 @@ fn a_password_is_needed_where_there_is_one() {
         ..crate::server::running::settings()
     });
     let _registration = registered_at(&etcd, "a", server.address().port());
-    for (password, says) in [
-        (None, "NOAUTH"),
-        (Some("wrong"), "WRONGPASS"),
-        (Some("secret"), ""),
-    ] {
+    for (password, says) in [(None, "NOAUTH"), (Some("wrong"), "WRONGPASS"), (Some("secret"), "")] {
         let options = ClusterOptions {
             password: password.map(|text| text.as_bytes().to_vec()),
             ..ClusterOptions::default()

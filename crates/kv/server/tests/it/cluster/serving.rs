@@ -33,18 +33,12 @@ fn keys_are_with_the_servers_that_the_ring_says() {
     cluster.set_many(&borrowed, None).unwrap();
     let ring = Ring::new(names);
     for (name, member) in names.iter().zip(&members) {
-        let own = pairs
-            .iter()
-            .filter(|(key, _)| ring.owner(key) == Some(name));
+        let own = pairs.iter().filter(|(key, _)| ring.owner(key) == Some(name));
         assert_eq!(member.keys(), own.count());
     }
     let keys: Vec<&[u8]> = pairs.iter().map(|(key, _)| &**key).collect();
     let values = cluster.get_many(&keys).unwrap();
-    assert!(
-        values
-            .into_iter()
-            .eq(pairs.iter().map(|(_, v)| Some(v.clone())))
-    );
+    assert!(values.into_iter().eq(pairs.iter().map(|(_, v)| Some(v.clone()))));
     assert_eq!(cluster.get(b"none"), Ok(None));
     assert_eq!(cluster.delete_many(&keys[..1500]), Ok(1500));
     assert_eq!(cluster.delete(keys[0]), Ok(false));
@@ -52,9 +46,7 @@ fn keys_are_with_the_servers_that_the_ring_says() {
 
     let counted = cluster.execute(b"count", &[b"INCRBY", b"count", b"7"]);
     assert_eq!(counted, Ok(Reply::Integer(7)));
-    let refused = cluster
-        .execute(b"count", &[b"HSET", b"count", b"a", b"b"])
-        .unwrap_err();
+    let refused = cluster.execute(b"count", &[b"HSET", b"count", b"a", b"b"]).unwrap_err();
     assert!(refused.to_string().contains("WRONGTYPE"), "{refused}");
     assert_eq!(cluster.get(b"count"), Ok(Some(b"7".into())));
     let minute = Some(Duration::from_secs(60));
@@ -103,28 +95,16 @@ fn a_server_that_is_gone_fails_its_keys_until_it_is_back() {
     cluster.set_many(&pairs, None).unwrap();
 
     drop(a);
-    let of_a = keys
-        .iter()
-        .filter(|key| ring.owner(key) == Some("a"))
-        .count();
+    let of_a = keys.iter().filter(|key| ring.owner(key) == Some("a")).count();
     let all: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
     let error = cluster.get_many(&all).unwrap_err();
     let ClusterError::Unreachable { servers } = &error else {
         panic!("{error}");
     };
     assert_eq!((servers.len(), &*servers[0].server), (1, "a"));
-    assert_eq!(
-        (servers[0].requests, servers[0].may_be_executed),
-        (of_a, false)
-    );
+    assert_eq!((servers[0].requests, servers[0].may_be_executed), (of_a, false));
     // Its keys are not assigned to other servers, even when all know that it is gone.
-    wait_until(|| {
-        cluster
-            .get_many(&all)
-            .unwrap_err()
-            .to_string()
-            .contains("not registered")
-    });
+    wait_until(|| cluster.get_many(&all).unwrap_err().to_string().contains("not registered"));
     for key in &keys {
         match ring.owner(key) {
             Some("a") => {
@@ -136,22 +116,13 @@ fn a_server_that_is_gone_fails_its_keys_until_it_is_back() {
     // What belongs to others is stored.
     let new: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&**key, &b"new"[..])).collect();
     cluster.set_many(&new, None).unwrap_err();
-    let of_b = keys
-        .iter()
-        .find(|key| ring.owner(key) == Some("b"))
-        .unwrap();
+    let of_b = keys.iter().find(|key| ring.owner(key) == Some("b")).unwrap();
     assert_eq!(cluster.get(of_b), Ok(Some(b"new".into())));
 
     // It comes back elsewhere, here without its keys.
     let _a = Member::start(&location, "a", false);
     wait_until(|| cluster.set_many(&new, None).is_ok());
-    assert!(
-        cluster
-            .get_many(&all)
-            .unwrap()
-            .iter()
-            .all(|value| value.as_deref() == Some(b"new"))
-    );
+    assert!(cluster.get_many(&all).unwrap().iter().all(|value| value.as_deref() == Some(b"new")));
 }
 
 #[test]
@@ -167,41 +138,22 @@ fn registered_caches_stand_in_for_each_other() {
     let keys: Vec<Vec<u8>> = (0..100).map(|n| format!("key:{n}").into()).collect();
     let pairs: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&**key, &b"1"[..])).collect();
     cluster.set_many(&pairs, None).unwrap();
-    cluster
-        .set_many(&pairs, Some(Duration::from_secs(3600)))
-        .unwrap();
+    cluster.set_many(&pairs, Some(Duration::from_secs(3600))).unwrap();
     assert!(a.keys() > 20 && b.keys() > 20);
     let mut direct = a.server.connect();
-    let of_a = keys
-        .iter()
-        .find(|key| Ring::new(["a", "b"]).owner(key) == Some("a"))
-        .unwrap();
+    let of_a = keys.iter().find(|key| Ring::new(["a", "b"]).owner(key) == Some("a")).unwrap();
     let key = String::from_utf8_lossy(of_a);
     direct.say(format!("TTL {key}\r\n").as_bytes());
-    let left = [
-        direct.hear_byte(),
-        direct.hear_byte(),
-        direct.hear_byte(),
-        direct.hear_byte(),
-    ];
-    assert!(
-        &left == b":60\r" || (left.starts_with(b":5") && left.ends_with(b"\r")),
-        "{left:?}"
-    );
-    assert_eq!(
-        cluster.execute(b"x", &[b"INCR", b"x"]),
-        Err(ClusterError::Unsupported)
-    );
+    let left = [direct.hear_byte(), direct.hear_byte(), direct.hear_byte(), direct.hear_byte()];
+    assert!(&left == b":60\r" || (left.starts_with(b":5") && left.ends_with(b"\r")), "{left:?}");
+    assert_eq!(cluster.execute(b"x", &[b"INCR", b"x"]), Err(ClusterError::Unsupported));
 
     drop(a);
     // One that has not heard of it yet is refused, and then b has all keys.
     let all: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
     wait_until(|| cluster.get_many(&all).is_ok());
     let found = cluster.get_many(&all).unwrap();
-    assert_eq!(
-        found.iter().filter(|value| value.is_some()).count(),
-        b.keys()
-    );
+    assert_eq!(found.iter().filter(|value| value.is_some()).count(), b.keys());
     cluster.set_many(&pairs, None).unwrap();
     assert_eq!(b.keys(), 100);
 

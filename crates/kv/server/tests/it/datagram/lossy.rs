@@ -24,11 +24,7 @@ struct Network {
 impl Network {
     fn put(&mut self, now_ns: u64, to_server: bool, datagram: &[u8]) {
         while !self.random.chance(self.loss) {
-            let reach = if self.random.chance(self.late) {
-                400_000_000
-            } else {
-                2_000_000
-            };
+            let reach = if self.random.chance(self.late) { 400_000_000 } else { 2_000_000 };
             let at_ns = now_ns + 100_000 + self.random.below(reach);
             self.count += 1;
             (self.underway).insert((at_ns, self.count), (to_server, datagram.to_vec()));
@@ -50,11 +46,7 @@ struct Simulation {
 
 impl Simulation {
     fn new(seed: u64, loss: f64) -> Self {
-        let options = ExchangeOptions {
-            requests: 8,
-            tries: 30,
-            ..ExchangeOptions::default()
-        };
+        let options = ExchangeOptions { requests: 8, tries: 30, ..ExchangeOptions::default() };
         Self {
             now_ns: 0,
             network: Network {
@@ -89,18 +81,9 @@ impl Simulation {
                 self.network.put(self.now_ns, true, &bytes[begin..*end]);
                 begin = *end;
             }
-            let arrival = self
-                .network
-                .underway
-                .first_key_value()
-                .map(|(key, _)| key.0);
+            let arrival = self.network.underway.first_key_value().map(|(key, _)| key.0);
             let deadline = self.exchange.deadline_ns();
-            self.now_ns = arrival
-                .into_iter()
-                .chain(deadline)
-                .min()
-                .unwrap()
-                .max(self.now_ns);
+            self.now_ns = arrival.into_iter().chain(deadline).min().unwrap().max(self.now_ns);
             while let Some(entry) = self.network.underway.first_entry()
                 && entry.key().0 <= self.now_ns
             {
@@ -114,9 +97,7 @@ impl Simulation {
             }
             self.exchange.time_out(self.now_ns, &mut done);
         }
-        (0..requests.len() as u64)
-            .map(|token| texts.remove(&token).unwrap())
-            .collect()
+        (0..requests.len() as u64).map(|token| texts.remove(&token).unwrap()).collect()
     }
 
     fn serve(&mut self, datagram: &[u8]) {
@@ -146,10 +127,7 @@ fn nothing_answered_is_lost_or_undone_by_a_late_copy() {
             let expected = format!("data: {:?}", value.as_bytes());
             for text in simulation.execute(&gets) {
                 let text = text.unwrap();
-                assert!(
-                    text.contains(&expected),
-                    "seed {seed} round {round}: {text}"
-                );
+                assert!(text.contains(&expected), "seed {seed} round {round}: {text}");
             }
         }
         assert!(simulation.exchange.figures().again > 0);
@@ -162,10 +140,7 @@ fn what_must_not_be_done_twice_is_not_sent_twice() {
     let add = request(b"n", Operation::Increment { delta: 1 });
     let adds = vec![add; 500];
     let replies = simulation.execute(&adds);
-    let answered = replies
-        .iter()
-        .flatten()
-        .filter(|text| text.contains("Number"));
+    let answered = replies.iter().flatten().filter(|text| text.contains("Number"));
     let answered = answered.count();
     assert!(answered > 100 && replies.iter().any(Option::is_none));
     assert_eq!(simulation.exchange.figures().again, 0);
@@ -190,10 +165,7 @@ fn the_rate_follows_loss() {
         assert!(replies.iter().all(|text| text.as_ref() == Some(&expected)));
         simulation.exchange.window().size()
     });
-    assert!(
-        sizes[0] > 2 * sizes[1] && sizes[1] > 2 * sizes[2],
-        "{sizes:?}"
-    );
+    assert!(sizes[0] > 2 * sizes[1] && sizes[1] > 2 * sizes[2], "{sizes:?}");
 }
 
 #[test]

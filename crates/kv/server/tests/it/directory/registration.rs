@@ -12,10 +12,7 @@ fn each_server_removes_its_own_entries_and_no_others() {
     let Some(server) = peers::etcd() else { return };
     let location = location(&server);
     let etcd = Etcd::new(location.clone());
-    let of_a = [
-        endpoint("a", "1", "memcached", 2),
-        endpoint("a", "1", "redis", 1),
-    ];
+    let of_a = [endpoint("a", "1", "memcached", 2), endpoint("a", "1", "redis", 1)];
     let of_b = [endpoint("b", "2", "redis", 3)];
     let (a, status) = register(&location, &of_a);
     let (_b, _) = register(&location, &of_b);

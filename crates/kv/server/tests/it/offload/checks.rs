@@ -22,10 +22,7 @@ use overside_link::verbs::{
 };
 
 const NOW_MS: u64 = 1_700_000_000_000;
-const OPTIONS: ChannelOptions = ChannelOptions {
-    slot_bytes: 1024,
-    slots: 4,
-};
+const OPTIONS: ChannelOptions = ChannelOptions { slot_bytes: 1024, slots: 4 };
 const INBOX_BYTES: usize = OPTIONS.slot_bytes * OPTIONS.slots + 64;
 const TRAILER_BYTES: usize = 16;
 /// Flag in the length of a body that has to be fetched.
@@ -123,11 +120,7 @@ impl Peer {
         let from = region.share();
         let mut work = VecDeque::from([Work::new(0, Verb::Write { from, to })]);
         let mut done = Vec::new();
-        while self
-            .queue_pair
-            .post(&mut work)
-            .is_ok_and(|taken| taken == 0)
-        {
+        while self.queue_pair.post(&mut work).is_ok_and(|taken| taken == 0) {
             let _ = self.queue_pair.poll(&mut done, 8);
         }
         let _ = self.queue_pair.poll(&mut done, 8);
@@ -204,16 +197,10 @@ impl Peer {
         }
         self.heard += 1;
         let count = word as u16;
-        let len = self
-            .inbox
-            .load(end - TRAILER_BYTES)
-            .map(u64::from_le)
-            .unwrap() as u32;
+        let len = self.inbox.load(end - TRAILER_BYTES).map(u64::from_le).unwrap() as u32;
         if count > 0 && len & RENDEZVOUS == 0 {
             let mut body = vec![0; len as usize];
-            self.inbox
-                .read(end - TRAILER_BYTES - body.len(), &mut body)
-                .unwrap();
+            self.inbox.read(end - TRAILER_BYTES - body.len(), &mut body).unwrap();
             let mut rest = &body[..];
             (0..count).for_each(|_| read(&decode_answer(&mut rest).unwrap()));
             assert!(rest.is_empty(), "more than answers");
@@ -263,10 +250,8 @@ fn asking(channel: Channel, peer: Peer, mut data: &[u8]) -> usize {
     let (mut peer, mut right) = (Some(peer), 0);
     for turn in 0.. {
         let batch = batch(&hasher);
-        let transaction = Transaction {
-            watched: vec![(b"a", hasher.hash(b"a"), 3)],
-            requests: batch.clone(),
-        };
+        let transaction =
+            Transaction { watched: vec![(b"a", hasher.hash(b"a"), 3)], requests: batch.clone() };
         match turn % 6 {
             0 => remote.begin(&batch, NOW_MS),
             1 => remote.begin_statistics(),
@@ -332,10 +317,7 @@ fn asking(channel: Channel, peer: Peer, mut data: &[u8]) -> usize {
 fn batch(hasher: &KeyHasher) -> Vec<Request<'static>> {
     let set = Operation::Set {
         value: b"value",
-        options: SetOptions {
-            flags: 3,
-            ..SetOptions::default()
-        },
+        options: SetOptions { flags: 3, ..SetOptions::default() },
     };
     let operations = [
         Operation::Get,
@@ -343,9 +325,7 @@ fn batch(hasher: &KeyHasher) -> Vec<Request<'static>> {
         Operation::Length,
         Operation::Delete { version: None },
         Operation::Inspect,
-        Operation::HashGet {
-            fields: [&b"field"[..], b"other"].into(),
-        },
+        Operation::HashGet { fields: [&b"field"[..], b"other"].into() },
     ];
     let with_key = |operation| Request::new(b"a", hasher, operation);
     operations.into_iter().map(with_key).collect()

@@ -104,16 +104,10 @@ fn what_another_worker_cannot_keep_is_not_acknowledged() {
         let refused = "Refused(Unreachable)";
         let batch = [set(&own), set(&others), set(&others)];
         let heard = answers(&mut asking, &batch);
-        assert!(
-            heard[0].starts_with("Stored"),
-            "its replies are not sent yet"
-        );
+        assert!(heard[0].starts_with("Stored"), "its replies are not sent yet");
         assert_eq!(heard[1..], [refused; 2]);
         assert!(asking.before_replies().is_err());
-        let transaction = Transaction {
-            watched: Vec::new(),
-            requests: vec![set(&others)],
-        };
+        let transaction = Transaction { watched: Vec::new(), requests: vec![set(&others)] };
         assert_eq!(executed(&mut asking, &transaction), [refused, "true"]);
         assert_eq!(asking.flush(), Err(Refusal::Unreachable));
         // The way there is still open.
@@ -133,10 +127,7 @@ fn a_failure_that_another_worker_finds_counts_for_own_clients_too() {
     let heard = answers(&mut other, &[set(&others)]);
     assert!(heard[0].starts_with("Stored"));
     let mut other = beside(other, || {
-        assert_eq!(
-            answers(&mut asking, &[set(&others)]),
-            ["Refused(Unreachable)"]
-        );
+        assert_eq!(answers(&mut asking, &[set(&others)]), ["Refused(Unreachable)"]);
     });
     assert!(other.before_replies().is_err());
     assert!(other.before_replies().is_ok(), "once");

@@ -11,10 +11,7 @@ use overside_testkit::linearizability::{check, history};
 use crate::server::running::{Running, settings};
 
 fn server(workers: usize, is_broken: bool) -> Running {
-    let settings = Settings {
-        workers,
-        ..settings()
-    };
+    let settings = Settings { workers, ..settings() };
     Running::start_with(settings, move |hasher, now_ms| {
         let store = Store::new(StoreOptions::new(4 << 20, hasher));
         let engine = Stale {
@@ -35,10 +32,7 @@ fn every_key_is_one_register_whoever_serves() {
             let server = server(workers, false);
             let records = history(&[server.address().to_string()], seed);
             let wrong = check(&records).err();
-            assert!(
-                wrong.is_none(),
-                "{workers} workers, seed {seed}: {wrong:#?}"
-            );
+            assert!(wrong.is_none(), "{workers} workers, seed {seed}: {wrong:#?}");
         }
     }
 }
@@ -47,10 +41,7 @@ fn every_key_is_one_register_whoever_serves() {
 fn a_store_that_answers_with_what_was_before_is_found_out() {
     for workers in [1, 2] {
         let server = server(workers, true);
-        assert!(
-            check(&history(&[server.address().to_string()], 9)).is_err(),
-            "{workers} workers"
-        );
+        assert!(check(&history(&[server.address().to_string()], 9)).is_err(), "{workers} workers");
     }
 }
 

@@ -14,10 +14,7 @@ const CLIENTS: usize = 32;
 fn server(workers: usize) -> Running {
     Running::start(Settings {
         workers,
-        addresses: Addresses {
-            metrics: Some(local()),
-            ..addresses()
-        },
+        addresses: Addresses { metrics: Some(local()), ..addresses() },
         ..settings()
     })
 }
@@ -31,10 +28,7 @@ fn reply(client: &mut Client<TcpStream>, command: &str) -> String {
             continue;
         }
         let head = String::from_utf8(text.clone()).unwrap();
-        let Some(len) = head
-            .strip_prefix('$')
-            .and_then(|len| len.trim().parse().ok())
-        else {
+        let Some(len) = head.strip_prefix('$').and_then(|len| len.trim().parse().ok()) else {
             return head.trim().to_owned();
         };
         let mut body = vec![0; len];
@@ -51,9 +45,7 @@ fn every_client_sees_all_keys() {
     for (number, client) in clients.iter_mut().enumerate() {
         client.ask(&format!("SET key:{number} {number}"), "+OK\r\n");
     }
-    let gets: String = (0..CLIENTS)
-        .map(|key| format!("GET key:{key}\r\n"))
-        .collect();
+    let gets: String = (0..CLIENTS).map(|key| format!("GET key:{key}\r\n")).collect();
     let values = |key: usize| {
         let value = key.to_string();
         format!("${}\r\n{value}\r\n", value.len())
@@ -68,9 +60,7 @@ fn every_client_sees_all_keys() {
     let info = reply(&mut clients[0], "INFO");
     let field = |name: &str| -> u64 {
         let line = info.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_else(|| panic!("{name} in {info}"))
-            .parse()
-            .unwrap()
+        line.unwrap_or_else(|| panic!("{name} in {info}")).parse().unwrap()
     };
     assert_eq!(field("connected_clients:"), CLIENTS as u64);
     assert_eq!(field("partitions:"), 3);
@@ -89,8 +79,7 @@ fn every_client_sees_all_keys() {
 fn two_partitions() -> [String; 2] {
     [0, 1].map(|partition| {
         let mut keys = (0..).map(|key| format!("k{key}"));
-        keys.find(|key| partition_of(key.as_bytes(), 2) == partition)
-            .unwrap()
+        keys.find(|key| partition_of(key.as_bytes(), 2) == partition).unwrap()
     })
 }
 
@@ -129,10 +118,7 @@ fn transactions_need_keys_that_are_together() {
 fn clients_of_all_workers_are_listed_closed_and_limited() {
     let server = Running::start(Settings {
         workers: 2,
-        limits: Limits {
-            clients: CLIENTS,
-            ..Limits::default()
-        },
+        limits: Limits { clients: CLIENTS, ..Limits::default() },
         ..settings()
     });
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -144,9 +130,7 @@ fn clients_of_all_workers_are_listed_closed_and_limited() {
     assert_eq!(list.lines().count(), CLIENTS);
     for id in &ids {
         let id = &id[1..];
-        let line = list
-            .lines()
-            .find(|line| line.starts_with(&format!("id={id} ")));
+        let line = list.lines().find(|line| line.starts_with(&format!("id={id} ")));
         assert!(line.unwrap().contains(&format!(" name=n{id} ")), "{list}");
     }
     let mut one_more = server.connect();
@@ -157,19 +141,14 @@ fn clients_of_all_workers_are_listed_closed_and_limited() {
     for client in &mut clients[1..] {
         assert_eq!(client.rest(), b"");
     }
-    until("all others are gone", || {
-        reply(&mut clients[0], "CLIENT LIST").lines().count() == 1
-    });
+    until("all others are gone", || reply(&mut clients[0], "CLIENT LIST").lines().count() == 1);
 }
 
 #[test]
 fn who_holds_most_is_closed_whoever_serves_it() {
     let server = Running::start(Settings {
         workers: 2,
-        limits: Limits {
-            memory_bytes: 4 << 20,
-            ..Limits::default()
-        },
+        limits: Limits { memory_bytes: 4 << 20, ..Limits::default() },
         ..settings()
     });
     let mut small: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -177,18 +156,12 @@ fn who_holds_most_is_closed_whoever_serves_it() {
     for client in &mut large {
         // Part of a long value: kept until the rest comes. It may be closed while it sends.
         let head = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2000000\r\n";
-        let _ = client
-            .0
-            .write_all(&[&head[..], &[b'v'; 1_500_000]].concat());
+        let _ = client.0.write_all(&[&head[..], &[b'v'; 1_500_000]].concat());
     }
     until("so much is freed that it is allowed", || {
         let info = reply(&mut small[0], "INFO clients memory stats");
-        let held = info
-            .lines()
-            .find_map(|line| line.strip_prefix("mem_clients_normal:"));
-        let evicted = info
-            .lines()
-            .find_map(|line| line.strip_prefix("evicted_clients:"));
+        let held = info.lines().find_map(|line| line.strip_prefix("mem_clients_normal:"));
+        let evicted = info.lines().find_map(|line| line.strip_prefix("evicted_clients:"));
         held.unwrap().parse::<usize>().unwrap() <= 4 << 20 && evicted != Some("0")
     });
     for client in &mut small {
@@ -201,9 +174,7 @@ fn a_client_of_any_worker_ends_all_of_them() {
     for _ in 0..4 {
         let mut server = server(3);
         let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
-        clients
-            .iter_mut()
-            .for_each(|client| client.ask("PING", "+PONG\r\n"));
+        clients.iter_mut().for_each(|client| client.ask("PING", "+PONG\r\n"));
         clients[0].say(b"SHUTDOWN\r\n");
         for client in &mut clients {
             assert_eq!(client.rest(), b"");
@@ -218,10 +189,7 @@ fn a_second_server_finds_the_address_taken() {
     for workers in [1, 2] {
         let taken = overside_kv::server::Server::bind(Settings {
             workers,
-            addresses: Addresses {
-                tcp: vec![server.address()],
-                ..addresses()
-            },
+            addresses: Addresses { tcp: vec![server.address()], ..addresses() },
             ..settings()
         });
         assert!(taken.unwrap_err().to_string().contains("in use"));

@@ -44,10 +44,7 @@ impl State {
         let (seed, running) = (self.seed, &self.running);
         assert!(!self.has_failed, "seed {seed}: another worker has failed");
         let is_stuck = self.passes > PASSES_MAX;
-        assert!(
-            !is_stuck,
-            "seed {seed}: somebody waits for ever, {running:?} are left"
-        );
+        assert!(!is_stuck, "seed {seed}: somebody waits for ever, {running:?} are left");
     }
 }
 
@@ -66,10 +63,7 @@ impl Baton {
             now: 0,
             records: Vec::new(),
         };
-        Arc::new(Self {
-            state: Mutex::new(state),
-            passed: Condvar::new(),
-        })
+        Arc::new(Self { state: Mutex::new(state), passed: Condvar::new() })
     }
 
     fn wait(&self, own: usize) {
@@ -130,14 +124,7 @@ fn value_of(answer: &Answer<'_>) -> Option<u64> {
 }
 
 fn set(value: &[u8], condition: Condition, return_old: bool) -> Operation<'_> {
-    Operation::Set {
-        value,
-        options: SetOptions {
-            return_old,
-            condition,
-            ..SetOptions::default()
-        },
-    }
+    Operation::Set { value, options: SetOptions { return_old, condition, ..SetOptions::default() } }
 }
 
 impl Worker<'_> {
@@ -151,12 +138,7 @@ impl Worker<'_> {
     }
 
     fn record(&self, key: usize, called: u64, event: Event) {
-        let record = Record {
-            key,
-            called,
-            returned: self.baton.now(),
-            event,
-        };
+        let record = Record { key, called, returned: self.baton.now(), event };
         lock(&self.baton.state).records.push(record);
     }
 
@@ -164,13 +146,7 @@ impl Worker<'_> {
     fn batch(&mut self) {
         let count = 1 + self.random.below(6) as usize;
         let choices: Vec<_> = (0..count)
-            .map(|_| {
-                (
-                    self.random.below(4) as usize,
-                    self.random.below(6),
-                    self.value(),
-                )
-            })
+            .map(|_| (self.random.below(4) as usize, self.random.below(6), self.value()))
             .collect();
         let mut batch = Vec::new();
         for (key, kind, value) in &choices {

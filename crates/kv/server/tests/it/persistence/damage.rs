@@ -46,10 +46,7 @@ fn follow(error: &PersistenceError, directory: &Path) {
     fs::write(path, &fs::read(path).unwrap_or_default()[..len as usize]).unwrap();
     for other in files(directory, "") {
         let other_name = other.file_name().unwrap().to_str().unwrap();
-        let is_greater = other_name
-            .rsplit('-')
-            .next()
-            .is_some_and(|other| other > number);
+        let is_greater = other_name.rsplit('-').next().is_some_and(|other| other > number);
         if is_greater {
             fs::remove_file(other).unwrap();
         }
@@ -99,10 +96,7 @@ fn damage_is_refused_by_name_or_loses_nothing() {
             contents[index].1 = damaged;
             check(&contents, &expected, &format!("{name} {damage}"));
         };
-        let frames = bytes
-            .windows(4)
-            .enumerate()
-            .filter(|(_, four)| *four == b"OvKv");
+        let frames = bytes.windows(4).enumerate().filter(|(_, four)| *four == b"OvKv");
         let mut ends: Vec<usize> = frames.map(|(at, _)| at).step_by(3).collect();
         let len = bytes.len() as u64;
         ends.extend((0..10).map(|_| random.below(len) as usize));
@@ -110,10 +104,7 @@ fn damage_is_refused_by_name_or_loses_nothing() {
             with(bytes[..end].to_vec(), &format!("cut at {end}"));
             let mut zeros = bytes.clone();
             let most = random.below(len) as usize;
-            zeros[end..]
-                .iter_mut()
-                .take(most)
-                .for_each(|byte| *byte = 0);
+            zeros[end..].iter_mut().take(most).for_each(|byte| *byte = 0);
             with(zeros, &format!("{most} zeros at {end}"));
         }
         with(vec![0; bytes.len()], "zeros");
@@ -134,21 +125,13 @@ fn damage_is_refused_by_name_or_loses_nothing() {
         let same = another.path().join(path.file_name().unwrap());
         with(fs::read(same).unwrap(), "of another server");
         let others = contents.iter().map(|(path, _)| path.clone());
-        let new = [
-            "log-0000000001",
-            "log-0000000009",
-            "snapshot-0000000003",
-            "snapshot-0000000009",
-        ];
+        let new =
+            ["log-0000000001", "log-0000000009", "snapshot-0000000003", "snapshot-0000000009"];
         for to in others.chain(new.map(PathBuf::from)) {
             let mut doubled = contents.clone();
             doubled.retain(|(path, _)| path.file_name() != to.file_name());
             doubled.push((to.clone(), bytes.clone()));
-            check(
-                &doubled,
-                &expected,
-                &format!("{name} copied to {}", to.display()),
-            );
+            check(&doubled, &expected, &format!("{name} copied to {}", to.display()));
         }
     }
 }
@@ -196,11 +179,7 @@ fn rewrite(path: &Path) {
 #[test]
 fn directories_of_the_version_before_are_read_and_gone_on_with() {
     let (directory, mut expected) = directory();
-    let all = [
-        files(directory.path(), "log-"),
-        files(directory.path(), "snapshot-"),
-    ]
-    .concat();
+    let all = [files(directory.path(), "log-"), files(directory.path(), "snapshot-")].concat();
     all.iter().for_each(|path| rewrite(path));
     fs::write(directory.path().join("lock"), "").unwrap();
     let mut requests = Requests::new(9);

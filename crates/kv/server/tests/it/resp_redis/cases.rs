@@ -121,9 +121,7 @@ impl Pair {
             let theirs = self.theirs.next_reply().unwrap_or_default();
             if theirs.is_empty() || !comparison.are_same(&ours, &theirs) {
                 let [ours, theirs] = [ours, theirs].map(|reply| reply.escape_ascii().to_string());
-                return Err(format!(
-                    "{line}\n  ours:   {ours:.400}\n  theirs: {theirs:.400}"
-                ));
+                return Err(format!("{line}\n  ours:   {ours:.400}\n  theirs: {theirs:.400}"));
             }
         }
         Ok(())
@@ -155,11 +153,7 @@ impl Servers {
     fn connect(&mut self, id: u64) -> Pair {
         let mut ours = Client::new(id);
         ours.session = Session::new(id, self.bench.server.password.is_none());
-        let mut pair = Pair {
-            ours,
-            theirs: Remote::connect(self.redis),
-            replies: Vec::new(),
-        };
+        let mut pair = Pair { ours, theirs: Remote::connect(self.redis), replies: Vec::new() };
         pair.send(&mut self.bench, &format!("HELLO {}", self.version));
         pair
     }

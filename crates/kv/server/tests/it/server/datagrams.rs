@@ -18,11 +18,7 @@ use super::running::{PATIENCE, Running, addresses, local, settings, until};
 
 fn running(workers: usize) -> Running {
     let settings = Settings {
-        addresses: Addresses {
-            datagram: vec![local()],
-            metrics: Some(local()),
-            ..addresses()
-        },
+        addresses: Addresses { datagram: vec![local()], metrics: Some(local()), ..addresses() },
         workers,
         ..settings()
     };
@@ -36,9 +32,7 @@ pub(super) fn store(hasher: &KeyHasher, now_ms: u64) -> Box<dyn StorageBackend +
 
 fn socket(running: &Running) -> UdpSocket {
     let socket = UdpSocket::bind(local()).unwrap();
-    socket
-        .connect(running.settings.addresses.datagram[0])
-        .unwrap();
+    socket.connect(running.settings.addresses.datagram[0]).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
@@ -46,12 +40,7 @@ fn socket(running: &Running) -> UdpSocket {
 /// Requests of a client; the datagram, and that of their answers, may be so long.
 pub(super) fn packet(client: u64, sequence: u64, limit: u16, requests: &[Request<'_>]) -> Vec<u8> {
     let mut datagram = RequestDatagram::default();
-    datagram.begin(&Header {
-        client,
-        sequence,
-        limit,
-        ..Header::default()
-    });
+    datagram.begin(&Header { client, sequence, limit, ..Header::default() });
     assert!(requests.iter().all(|one| datagram.push(one, limit.into())));
     datagram.bytes().to_vec()
 }
@@ -104,10 +93,7 @@ fn every_partition_is_reached_from_every_socket() {
     let clients: Vec<_> = (0..12).map(|_| socket(&running)).collect();
     for (number, client) in (1..).zip(&clients) {
         let keys: Vec<String> = (0..50).map(|key| format!("{number}:{key}")).collect();
-        let sets: Vec<_> = keys
-            .iter()
-            .map(|key| set(key.as_bytes(), b"value"))
-            .collect();
+        let sets: Vec<_> = keys.iter().map(|key| set(key.as_bytes(), b"value")).collect();
         ask(client, number, &sets);
         let get = |key: &'_ String| ask(client, 99, &[get(key.as_bytes())]);
         assert!(keys.iter().all(|key| get(key) == [Some(b"value".to_vec())]));
@@ -125,9 +111,7 @@ fn garbage_is_counted_and_others_are_served() {
         noise.send(&vec![len as u8; 20 * len + 1]).unwrap();
     }
     assert_eq!(ask(&client, 2, &[get(b"a")]), [None]);
-    until("counted", || {
-        running.metric("overside_kv_datagrams_invalid_total ") > good.len() as f64
-    });
+    until("counted", || running.metric("overside_kv_datagrams_invalid_total ") > good.len() as f64);
     noise.set_nonblocking(true).unwrap();
     assert!(noise.recv(&mut [0; 100]).is_err(), "nothing is answered");
 }
@@ -135,11 +119,7 @@ fn garbage_is_counted_and_others_are_served() {
 #[test]
 fn a_flood_is_dropped_by_the_kernel_and_counted() {
     let settings = Settings {
-        addresses: Addresses {
-            datagram: vec![local()],
-            metrics: Some(local()),
-            ..addresses()
-        },
+        addresses: Addresses { datagram: vec![local()], metrics: Some(local()), ..addresses() },
         rx_queue: 8,
         ..settings()
     };
@@ -187,10 +167,7 @@ fn an_address_is_taken_by_one_server() {
 fn a_password_admits_no_datagrams_of_other_machines() {
     for ip in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(192, 0, 2, 1)] {
         let open = Settings {
-            addresses: Addresses {
-                datagram: vec![local(), (ip, 0).into()],
-                ..addresses()
-            },
+            addresses: Addresses { datagram: vec![local(), (ip, 0).into()], ..addresses() },
             password: Some(Password::new(b"of the store")),
             ..Settings::default()
         };
@@ -209,17 +186,10 @@ fn a_port_of_dpdk_serves_those_who_are_trusted() {
     let with = |datagram: SocketAddr, trusts_port| {
         let addresses = Addresses {
             datagram: vec![datagram],
-            port: Some(PortSettings {
-                device: "net_memif0".into(),
-                address,
-            }),
+            port: Some(PortSettings { device: "net_memif0".into(), address }),
             ..Addresses::default()
         };
-        addresses.check(Protection {
-            has_password: true,
-            trusts_port,
-            ..Protection::default()
-        })
+        addresses.check(Protection { has_password: true, trusts_port, ..Protection::default() })
     };
     let at_port = SocketAddr::from((address, 6379));
     assert_eq!(with(at_port, true), Ok(()));
@@ -227,10 +197,7 @@ fn a_port_of_dpdk_serves_those_who_are_trusted() {
     let untrusted = UnauthenticatedAccess::Port("net_memif0".into());
     assert_eq!(with(at_port, false), Err(untrusted));
     let elsewhere = SocketAddr::from(([10, 0, 0, 3], 6379));
-    assert_eq!(
-        with(elsewhere, true),
-        Err(UnauthenticatedAccess::Datagram(elsewhere))
-    );
+    assert_eq!(with(elsewhere, true), Err(UnauthenticatedAccess::Datagram(elsewhere)));
 }
 
 #[test]
@@ -245,14 +212,10 @@ fn datagrams_from_another_address_are_dropped_and_counted() {
     };
     let running = running(1);
     let client = UdpSocket::bind((ip, 0)).unwrap();
-    client
-        .connect(running.settings.addresses.datagram[0])
-        .unwrap();
+    client.connect(running.settings.addresses.datagram[0]).unwrap();
     let question = datagram(1, &[set(b"a", b"b")]);
     client.send(&question).unwrap();
-    until("refused", || {
-        running.metric("overside_kv_datagrams_refused_total ") == 1.0
-    });
+    until("refused", || running.metric("overside_kv_datagrams_refused_total ") == 1.0);
     let local = socket(&running);
     assert_eq!(ask(&local, 1, &[get(b"a")]), [None]);
 }
@@ -275,16 +238,11 @@ fn the_client_library_has_its_requests_executed() {
         let address = running.settings.addresses.datagram[0];
         let mut client = DatagramClient::connect(address, ExchangeOptions::default()).unwrap();
         let keys: Vec<String> = (0..5000).map(|key| format!("key:{key}")).collect();
-        let sets: Vec<_> = keys
-            .iter()
-            .map(|key| set(key.as_bytes(), key.as_bytes()))
-            .collect();
+        let sets: Vec<_> = keys.iter().map(|key| set(key.as_bytes(), key.as_bytes())).collect();
         let mut stored = 0;
         let mut count = |_, reply: Option<Reply<'_>>| {
-            let is_stored = matches!(
-                reply,
-                Some(Reply::Answer(Answer::Stored { .. }) | Reply::Repeated)
-            );
+            let is_stored =
+                matches!(reply, Some(Reply::Answer(Answer::Stored { .. }) | Reply::Repeated));
             stored += usize::from(is_stored);
         };
         client.execute(&sets, &mut count).unwrap();
@@ -308,10 +266,7 @@ fn the_client_library_has_its_requests_executed() {
 fn a_server_that_is_not_there_is_an_error_or_no_answer() {
     let nobody = UdpSocket::bind(local()).unwrap();
     let address = nobody.local_addr().unwrap();
-    let options = ExchangeOptions {
-        tries: 0,
-        ..ExchangeOptions::default()
-    };
+    let options = ExchangeOptions { tries: 0, ..ExchangeOptions::default() };
     let mut client = DatagramClient::connect(address, options).unwrap();
     let gets = [get(b"a")];
     let mut replies = Vec::new();
@@ -320,12 +275,7 @@ fn a_server_that_is_not_there_is_an_error_or_no_answer() {
     assert_eq!(replies, [(0, true)]);
     let long = vec![0; 70_000];
     let error = client.execute(&[set(b"a", &long)], &mut |_, _| {});
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .contains("longer than a datagram")
-    );
+    assert!(error.unwrap_err().to_string().contains("longer than a datagram"));
     drop(nobody);
     let refused = client.execute(&gets, &mut |_, _| {});
     assert!(refused.is_err());
@@ -335,11 +285,7 @@ fn a_server_that_is_not_there_is_an_error_or_no_answer() {
 fn requests_arrive_at_the_worker_that_has_their_keys() {
     for (asked, steering) in [(Steering::None, "bpf"), (Steering::Ports, "ports")] {
         let settings = Settings {
-            addresses: Addresses {
-                datagram: vec![local()],
-                metrics: Some(local()),
-                ..addresses()
-            },
+            addresses: Addresses { datagram: vec![local()], metrics: Some(local()), ..addresses() },
             workers: 4,
             steering: asked,
             ..settings()
@@ -359,10 +305,7 @@ fn requests_arrive_at_the_worker_that_has_their_keys() {
         let own = running.metric("overside_kv_requests_at_owner_total ");
         let forwarded = running.metric("overside_kv_requests_forwarded_total ");
         assert!(own + forwarded >= 8000.0);
-        assert!(
-            own / (own + forwarded) >= 0.99,
-            "{steering}: {own} and {forwarded}"
-        );
+        assert!(own / (own + forwarded) >= 0.99, "{steering}: {own} and {forwarded}");
         let mut redis = running.connect();
         redis.say(b"INFO overside\r\n");
         let mut text = String::new();

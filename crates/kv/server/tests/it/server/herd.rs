@@ -69,9 +69,8 @@ impl Client {
             assert!(begin.elapsed() < PATIENCE, "no answer");
             std::thread::yield_now();
         }
-        let all: Vec<&[u8]> = (self.buffers.received())
-            .flat_map(|message| message.datagrams())
-            .collect();
+        let all: Vec<&[u8]> =
+            (self.buffers.received()).flat_map(|message| message.datagrams()).collect();
         let [answer] = all[..] else {
             panic!("one at a time: {}", all.len());
         };
@@ -114,15 +113,9 @@ impl Hostile {
         let memory = endpoint.import(&token).unwrap();
         assert_eq!(memory.len(), REGION_BYTES as u64);
         if let Some(introduction) = introduction {
-            queue_pair
-                .send(Messages::one(introduction).unwrap())
-                .unwrap();
+            queue_pair.send(Messages::one(introduction).unwrap()).unwrap();
         }
-        Self {
-            queue_pair,
-            memory,
-            endpoint,
-        }
+        Self { queue_pair, memory, endpoint }
     }
 
     /// A port of this process.
@@ -135,10 +128,7 @@ impl Hostile {
         let mut from = self.endpoint.alloc(bytes.len(), 64).unwrap();
         from.bytes_mut().unwrap().copy_from_slice(bytes);
         let to = (self.memory).slice(at as u64..(at + bytes.len()) as u64);
-        let verb = Verb::Write {
-            from: from.share().slice(0..bytes.len()),
-            to: to.unwrap(),
-        };
+        let verb = Verb::Write { from: from.share().slice(0..bytes.len()), to: to.unwrap() };
         // The server may have let it go already.
         let mut work = VecDeque::from([Work::new(0, verb)]);
         if self.queue_pair.post(&mut work).is_ok() {
@@ -160,15 +150,9 @@ fn requests_are_written_into_memory_and_answered_by_datagrams() {
     let directory = TempDir::new().unwrap();
     let running = running(directory.path(), 1);
     let (mut one, mut other) = (Client::new(&running, 1), Client::new(&running, 2));
-    assert_eq!(
-        one.ask(0, &[set(b"a", b"1"), get(b"a")]),
-        [None, Some(b"1".to_vec())]
-    );
+    assert_eq!(one.ask(0, &[set(b"a", b"1"), get(b"a")]), [None, Some(b"1".to_vec())]);
     running.connect().ask("GET a", "$1\r\n1\r\n");
-    assert_eq!(
-        other.ask(0, &[get(b"a"), get(b"b")]),
-        [Some(b"1".to_vec()), None]
-    );
+    assert_eq!(other.ask(0, &[get(b"a"), get(b"b")]), [Some(b"1".to_vec()), None]);
     // Slots are used again.
     for round in 0..3 * SLOTS {
         let value = round.to_string();
@@ -241,9 +225,8 @@ fn who_writes_garbage_harms_nobody_else() {
     let mut good = Client::new(&running, 1);
     let mut random = Random::new(7);
     let socket = UdpSocket::bind(local()).unwrap();
-    let mut hostile: Vec<Hostile> = (0..3)
-        .map(|_| Hostile::new(&running, Some(&Hostile::introduction(&socket))))
-        .collect();
+    let mut hostile: Vec<Hostile> =
+        (0..3).map(|_| Hostile::new(&running, Some(&Hostile::introduction(&socket)))).collect();
     until_clients(&running, 4);
     for round in 0..200 {
         for one in &mut hostile {
@@ -294,9 +277,8 @@ fn who_says_nothing_or_nonsense_at_the_door_is_let_go() {
 fn there_are_no_more_clients_than_the_limit() {
     let directory = TempDir::new().unwrap();
     let running = running(directory.path(), 1);
-    let mut all: Vec<Client> = (0..CLIENTS_MAX as u64)
-        .map(|id| Client::new(&running, id))
-        .collect();
+    let mut all: Vec<Client> =
+        (0..CLIENTS_MAX as u64).map(|id| Client::new(&running, id)).collect();
     until_clients(&running, CLIENTS_MAX);
     let place = running.settings.addresses.herd.as_ref().unwrap();
     assert!(RequestWriter::connect(place, None).is_err());

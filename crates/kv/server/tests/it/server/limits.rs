@@ -10,10 +10,7 @@ use super::running::{Running, addresses, big_reply, local, settings, until};
 
 fn limited(limits: Limits) -> Settings {
     Settings {
-        addresses: Addresses {
-            metrics: Some(local()),
-            ..addresses()
-        },
+        addresses: Addresses { metrics: Some(local()), ..addresses() },
         limits,
         ..settings()
     }
@@ -38,18 +35,14 @@ fn thousands_of_idle_connections_hold_almost_no_memory() {
         client.say(b"PI");
     }
     let received = CLIENTS as f64 * 8.0;
-    until("received", || {
-        running.metric("overside_kv_received_bytes_total") == received
-    });
+    until("received", || running.metric("overside_kv_received_bytes_total") == received);
     let bytes = running.metric("overside_kv_connections_memory_bytes");
     assert!(bytes < CLIENTS as f64 * 1024.0, "{bytes}");
     for client in &mut clients {
         client.ask("NG", "+PONG\r\n");
     }
     drop(clients);
-    until("closed", || {
-        running.metric("overside_kv_connections ") == 0.0
-    });
+    until("closed", || running.metric("overside_kv_connections ") == 0.0);
     assert_eq!(running.metric("overside_kv_connections_memory_bytes"), 0.0);
 }
 
@@ -75,16 +68,12 @@ fn peers_that_reset_in_the_middle_of_a_command_leave_nothing_behind() {
             set_socket_linger(&peer.0, Some(Duration::ZERO)).unwrap();
         }
     }
-    until("closed", || {
-        running.metric("overside_kv_connections ") == 1.0
-    });
+    until("closed", || running.metric("overside_kv_connections ") == 1.0);
     let accepted = running.metric("overside_kv_connections_total ");
     assert_eq!(accepted, 1.0 + PEERS as f64);
     witness.ask("EXISTS key", ":0\r\n");
     drop(witness);
-    until("closed", || {
-        running.metric("overside_kv_connections ") == 0.0
-    });
+    until("closed", || running.metric("overside_kv_connections ") == 0.0);
     assert_eq!(running.metric("overside_kv_connections_memory_bytes"), 0.0);
 }
 
@@ -92,9 +81,7 @@ fn peers_that_reset_in_the_middle_of_a_command_leave_nothing_behind() {
 fn who_never_reads_holds_bounded_memory_and_others_are_served() {
     let running = Running::start(limited(Limits::default()));
     let mut greedy = running.connect();
-    (greedy.0)
-        .set_write_timeout(Some(Duration::from_millis(300)))
-        .unwrap();
+    (greedy.0).set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     greedy.store_big();
     let commands = b"GET big\r\n".repeat(10_000);
     // Until nothing of it is taken any more.
@@ -103,10 +90,7 @@ fn who_never_reads_holds_bounded_memory_and_others_are_served() {
             break error;
         }
     };
-    assert!(matches!(
-        error.kind(),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut
-    ));
+    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
     running.connect().ask("PING", "+PONG\r\n");
     let bytes = running.metric("overside_kv_connections_memory_bytes");
     // The replies of one batch, which is some hundred commands.
@@ -117,10 +101,8 @@ fn who_never_reads_holds_bounded_memory_and_others_are_served() {
 
 #[test]
 fn who_takes_nothing_for_long_is_closed() {
-    let running = Running::start(limited(Limits {
-        stall: Duration::from_millis(100),
-        ..Limits::default()
-    }));
+    let running =
+        Running::start(limited(Limits { stall: Duration::from_millis(100), ..Limits::default() }));
     let mut greedy = running.connect();
     greedy.store_big();
     let error = loop {
@@ -128,20 +110,14 @@ fn who_takes_nothing_for_long_is_closed() {
             break error;
         }
     };
-    assert!(matches!(
-        error.kind(),
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
-    ));
+    assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe));
     let closed = "overside_kv_connections_closed_total{reason=\"stalled\"}";
     assert_eq!(running.metric(closed), 1.0);
 }
 
 #[test]
 fn who_holds_most_is_closed_when_all_hold_too_much() {
-    let running = Running::start(limited(Limits {
-        memory_bytes: 256 << 10,
-        ..Limits::default()
-    }));
+    let running = Running::start(limited(Limits { memory_bytes: 256 << 10, ..Limits::default() }));
     let mut small = running.connect();
     small.say(b"PI");
     let mut large = running.connect();
@@ -156,20 +132,14 @@ fn who_holds_most_is_closed_when_all_hold_too_much() {
 
 #[test]
 fn one_client_too_many_is_told_so() {
-    let running = Running::start(limited(Limits {
-        clients: 3,
-        ..Limits::default()
-    }));
+    let running = Running::start(limited(Limits { clients: 3, ..Limits::default() }));
     let mut clients: Vec<_> = (0..3).map(|_| running.connect()).collect();
     for client in &mut clients {
         client.ask("PING", "+PONG\r\n");
     }
     let mut fourth = running.connect();
     assert_eq!(fourth.rest(), b"-ERR max number of clients reached\r\n");
-    assert_eq!(
-        running.metric("overside_kv_connections_rejected_total"),
-        1.0
-    );
+    assert_eq!(running.metric("overside_kv_connections_rejected_total"), 1.0);
     clients.pop();
     until("room", || running.metric("overside_kv_connections ") == 2.0);
     running.connect().ask("PING", "+PONG\r\n");
@@ -177,10 +147,8 @@ fn one_client_too_many_is_told_so() {
 
 #[test]
 fn who_says_nothing_for_too_long_is_closed_if_so_wanted() {
-    let running = Running::start(limited(Limits {
-        idle: Duration::from_millis(200),
-        ..Limits::default()
-    }));
+    let running =
+        Running::start(limited(Limits { idle: Duration::from_millis(200), ..Limits::default() }));
     // On a busy machine a client may be too late with what it says.
     until("one is served, and then closed", || {
         let (mut client, mut heard) = (running.connect().0, String::new());
@@ -190,10 +158,7 @@ fn who_says_nothing_for_too_long_is_closed_if_so_wanted() {
 }
 
 fn with_password(limits: Limits) -> Settings {
-    Settings {
-        password: Some(Password::new(b"secret")),
-        ..limited(limits)
-    }
+    Settings { password: Some(Password::new(b"secret")), ..limited(limits) }
 }
 
 #[test]
@@ -209,10 +174,7 @@ fn who_does_not_authenticate_in_time_is_closed() {
 
 #[test]
 fn the_oldest_that_has_not_authenticated_makes_room() {
-    let running = Running::start(with_password(Limits {
-        unauthenticated: 2,
-        ..Limits::default()
-    }));
+    let running = Running::start(with_password(Limits { unauthenticated: 2, ..Limits::default() }));
     let mut clients: Vec<_> = (0..3).map(|_| running.connect()).collect();
     assert_eq!(clients[0].rest(), b"");
     assert_eq!(running.metric("overside_kv_connections "), 2.0);

@@ -8,11 +8,7 @@ use super::running::{Client, Running, addresses, local, settings};
 
 fn running(limits: Limits) -> Running {
     Running::start(Settings {
-        addresses: Addresses {
-            memcached: vec![local()],
-            metrics: Some(local()),
-            ..addresses()
-        },
+        addresses: Addresses { memcached: vec![local()], metrics: Some(local()), ..addresses() },
         limits,
         ..settings()
     })
@@ -79,10 +75,7 @@ fn values_in_pieces_and_long_pipelines_are_answered() {
 
 #[test]
 fn limits_hold_for_them_too() {
-    let running = running(Limits {
-        clients: 1,
-        ..Limits::default()
-    });
+    let running = running(Limits { clients: 1, ..Limits::default() });
     let mut first = connect(&running);
     first.ask("mn", "MN\r\n");
     let refused = connect(&running).rest();
@@ -105,15 +98,10 @@ fn pages_in_a_browser_can_send_no_commands() {
 #[test]
 fn a_password_is_for_the_other_protocol() {
     let running = Running::start(Settings {
-        addresses: Addresses {
-            memcached: vec![local()],
-            ..addresses()
-        },
+        addresses: Addresses { memcached: vec![local()], ..addresses() },
         password: Some(Password::new(b"secret")),
         ..settings()
     });
     connect(&running).ask("mn", "MN\r\n");
-    running
-        .connect()
-        .ask("GET key", "-NOAUTH Authentication required.\r\n");
+    running.connect().ask("GET key", "-NOAUTH Authentication required.\r\n");
 }

@@ -32,25 +32,16 @@ pub(crate) fn local() -> SocketAddr {
 
 /// RESP at any port of this machine.
 pub(crate) fn addresses() -> Addresses {
-    Addresses {
-        tcp: vec![local()],
-        ..Addresses::default()
-    }
+    Addresses { tcp: vec![local()], ..Addresses::default() }
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings {
-        addresses: addresses(),
-        drain: PATIENCE,
-        ..Settings::default()
-    }
+    Settings { addresses: addresses(), drain: PATIENCE, ..Settings::default() }
 }
 
 impl Running {
     pub(crate) fn start(settings: Settings) -> Self {
-        Self::start_with(settings, |_, now_ms| {
-            Box::new(Memory::new(Oracle::default(), now_ms))
-        })
+        Self::start_with(settings, |_, now_ms| Box::new(Memory::new(Oracle::default(), now_ms)))
     }
 
     /// Starts a server with a separate backing for each worker.
@@ -71,17 +62,12 @@ impl Running {
                 return server.run(&mut **one, &hasher, clock);
             }
             let engines = partitions::connect(partitions, &hasher).unwrap();
-            let engines = engines
-                .into_iter()
-                .map(|e| Box::new(e) as Box<dyn StorageBackend + Send>);
+            let engines =
+                engines.into_iter().map(|e| Box::new(e) as Box<dyn StorageBackend + Send>);
             server.run_workers(engines.collect(), &hasher, clock)
         });
         let (settings, stop) = receiver.recv().expect("it listens");
-        Self {
-            settings,
-            stop,
-            thread: Some(thread),
-        }
+        Self { settings, stop, thread: Some(thread) }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -166,10 +152,7 @@ impl<S: Read + Write> Client<S> {
     pub(crate) fn hear(&mut self, expected: &[u8]) {
         let mut heard = vec![0; expected.len()];
         self.0.read_exact(&mut heard).unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&heard),
-            String::from_utf8_lossy(expected)
-        );
+        assert_eq!(String::from_utf8_lossy(&heard), String::from_utf8_lossy(expected));
     }
 
     pub(crate) fn store_big(&mut self) {

@@ -62,11 +62,7 @@ fn it_listens_at_several_addresses_and_at_a_path() {
     // There are machines without IPv6.
     all.extend(TcpListener::bind(six).map(|_| six));
     let mut running = Running::start(Settings {
-        addresses: Addresses {
-            tcp: all,
-            unix: Some(path.clone()),
-            ..addresses()
-        },
+        addresses: Addresses { tcp: all, unix: Some(path.clone()), ..addresses() },
         ..settings()
     });
     for address in &running.settings.addresses.tcp {
@@ -79,10 +75,7 @@ fn it_listens_at_several_addresses_and_at_a_path() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     Client(stream).ask("PING", "+PONG\r\n");
     let taken = Server::bind(Settings {
-        addresses: Addresses {
-            unix: Some(path.clone()),
-            ..addresses()
-        },
+        addresses: Addresses { unix: Some(path.clone()), ..addresses() },
         ..Settings::default()
     });
     assert!(matches!(taken, Err(ServerError::ListenUnix { .. })));
@@ -95,10 +88,7 @@ fn it_listens_at_several_addresses_and_at_a_path() {
 fn an_address_that_is_taken_is_an_error() {
     let running = Running::start(settings());
     let taken = Server::bind(Settings {
-        addresses: Addresses {
-            tcp: vec![running.address()],
-            ..addresses()
-        },
+        addresses: Addresses { tcp: vec![running.address()], ..addresses() },
         ..Settings::default()
     });
     let error = taken.unwrap_err();
@@ -107,20 +97,14 @@ fn an_address_that_is_taken_is_an_error() {
 
 #[test]
 fn a_server_that_polls_serves_as_well() {
-    let running = Running::start(Settings {
-        busy_poll: true,
-        ..settings()
-    });
+    let running = Running::start(Settings { busy_poll: true, ..settings() });
     running.connect().ask("PING", "+PONG\r\n");
 }
 
 #[test]
 fn metrics_are_in_prometheus_format() {
     let running = Running::start(Settings {
-        addresses: Addresses {
-            metrics: Some(local()),
-            ..addresses()
-        },
+        addresses: Addresses { metrics: Some(local()), ..addresses() },
         ..settings()
     });
     let mut client = running.connect();
@@ -172,10 +156,7 @@ fn clients_are_listed_and_one_closes_another() {
     }
     let list = String::from_utf8(list).unwrap();
     let address = other.0.local_addr().unwrap().to_string();
-    assert!(
-        list.contains("name=first") && list.contains(&address),
-        "{list}"
-    );
+    assert!(list.contains("name=first") && list.contains(&address), "{list}");
     one.say(format!("CLIENT KILL ADDR {address}\r\n").as_bytes());
     one.hear(b":1\r\n");
     assert_eq!(other.rest(), b"");
@@ -186,10 +167,7 @@ fn clients_are_listed_and_one_closes_another() {
 fn information_and_parameters_are_those_that_clients_ask_for() {
     let running = Running::start(settings());
     let mut client = running.connect();
-    client.ask(
-        "CONFIG GET databases",
-        "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n",
-    );
+    client.ask("CONFIG GET databases", "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n");
     client.ask("CONFIG GET bind", "*2\r\n$4\r\nbind\r\n$9\r\n127.0.0.1\r\n");
     client.ask("SET key value", "+OK\r\n");
     client.ask("GET key", "$5\r\nvalue\r\n");

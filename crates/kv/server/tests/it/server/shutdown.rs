@@ -26,14 +26,9 @@ fn what_was_received_is_answered_before_it_ends() {
 
 #[test]
 fn who_never_reads_does_not_keep_it_from_ending() {
-    let mut running = Running::start(Settings {
-        drain: Duration::from_millis(200),
-        ..settings()
-    });
+    let mut running = Running::start(Settings { drain: Duration::from_millis(200), ..settings() });
     let mut greedy = running.connect();
-    (greedy.0)
-        .set_write_timeout(Some(Duration::from_millis(300)))
-        .unwrap();
+    (greedy.0).set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     greedy.store_big();
     while greedy.0.write_all(&b"GET big\r\n".repeat(10_000)).is_ok() {}
     running.stop();

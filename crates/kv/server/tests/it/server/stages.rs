@@ -11,10 +11,7 @@ use super::running::{Running, addresses, local, settings, until};
 fn each_stage_has_its_time_and_all_together_are_the_time_that_passed() {
     let begin = Instant::now();
     let running = Running::start(Settings {
-        addresses: Addresses {
-            metrics: Some(local()),
-            ..addresses()
-        },
+        addresses: Addresses { metrics: Some(local()), ..addresses() },
         ..settings()
     });
     let mut client = running.connect();
@@ -26,20 +23,11 @@ fn each_stage_has_its_time_and_all_together_are_the_time_that_passed() {
     }
     let least_s = first.elapsed().as_secs_f64();
     let seconds = |stage: Stage| {
-        running.metric(&format!(
-            "overside_kv_stage_seconds_total{{stage=\"{}\"}}",
-            stage.name()
-        ))
+        running.metric(&format!("overside_kv_stage_seconds_total{{stage=\"{}\"}}", stage.name()))
     };
     let batches = running.metric("overside_kv_batches_total");
     assert!((100.0..=100_001.0).contains(&batches), "{batches}");
-    let of_work = [
-        Stage::Receive,
-        Stage::Parse,
-        Stage::Process,
-        Stage::Respond,
-        Stage::Other,
-    ];
+    let of_work = [Stage::Receive, Stage::Parse, Stage::Process, Stage::Respond, Stage::Other];
     for stage in of_work {
         assert!(seconds(stage) > 0.0, "{stage:?}");
     }
@@ -47,10 +35,7 @@ fn each_stage_has_its_time_and_all_together_are_the_time_that_passed() {
     until("asleep", || seconds(Stage::Poll) < seconds(Stage::Wait));
     let sum: f64 = Stage::ALL.into_iter().map(seconds).sum();
     let most_s = begin.elapsed().as_secs_f64();
-    assert!(
-        (least_s * 0.99..most_s * 1.01).contains(&sum),
-        "{least_s} <= {sum} <= {most_s} s"
-    );
+    assert!((least_s * 0.99..most_s * 1.01).contains(&sum), "{least_s} <= {sum} <= {most_s} s");
 }
 
 #[test]

@@ -36,24 +36,13 @@ pub(crate) fn keys() -> Keys {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Keys {
-        server: Arc::new(server),
-        client: Arc::new(client),
-        certificate_pem: cert.pem(),
-    }
+    Keys { server: Arc::new(server), client: Arc::new(client), certificate_pem: cert.pem() }
 }
 
 pub(crate) fn start(keys: &Keys, settings: Settings) -> Running {
     Running::start(Settings {
-        addresses: Addresses {
-            tls: vec![local()],
-            metrics: Some(local()),
-            ..Addresses::default()
-        },
-        tls: Some(Tls {
-            config: Arc::clone(&keys.server),
-            requires_certificates: false,
-        }),
+        addresses: Addresses { tls: vec![local()], metrics: Some(local()), ..Addresses::default() },
+        tls: Some(Tls { config: Arc::clone(&keys.server), requires_certificates: false }),
         ..settings
     })
 }
@@ -122,10 +111,7 @@ fn who_does_not_complete_the_handshake_is_closed() {
     // On a busy machine one that completes it may be too late as well.
     until("one that completes it is served", || {
         let mut client = connect(&running, &keys).0;
-        (client
-            .write_all(b"PING\r\n")
-            .and(client.read_exact(&mut [0; 7])))
-        .is_ok()
+        (client.write_all(b"PING\r\n").and(client.read_exact(&mut [0; 7]))).is_ok()
     });
 }
 
@@ -142,9 +128,7 @@ fn who_never_reads_holds_bounded_memory_over_tls_as_well() {
     assert!(bytes < f64::from(8 << 20), "{bytes}");
     connect(&running, &keys).ask("PING", "+PONG\r\n");
     drop(greedy);
-    until("closed", || {
-        running.metric("overside_kv_connections ") == 0.0
-    });
+    until("closed", || running.metric("overside_kv_connections ") == 0.0);
 }
 
 #[test]
@@ -160,35 +144,17 @@ fn redis_cli_talks_tls_to_it() {
         return;
     }
     let keys = keys();
-    let running = start(
-        &keys,
-        Settings {
-            password: Some(Password::new(b"secret")),
-            ..settings()
-        },
-    );
+    let running = start(&keys, Settings { password: Some(Password::new(b"secret")), ..settings() });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ca.pem");
     std::fs::write(&path, &keys.certificate_pem).unwrap();
     let addresses = &running.settings.addresses.tls;
     let output = Command::new("redis-cli")
-        .args([
-            "--tls",
-            "--no-auth-warning",
-            "-a",
-            "secret",
-            "-h",
-            "127.0.0.1",
-            "--cacert",
-        ])
+        .args(["--tls", "--no-auth-warning", "-a", "secret", "-h", "127.0.0.1", "--cacert"])
         .arg(&path)
         .args(["-p", &addresses[0].port().to_string(), "PING"])
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "PONG\n",
-        "{output:?}"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "PONG\n", "{output:?}");
 }

@@ -13,22 +13,14 @@ fn operation<'a>(random: &mut Random, value: &'a [u8]) -> Operation<'a> {
     let value = &value[..random.below(value.len() as u64) as usize];
     match random.below(16) {
         0 => Operation::Delete { version: None },
-        1 => Operation::Append {
-            value,
-            front: random.chance(0.5),
-            create: true,
-        },
+        1 => Operation::Append { value, front: random.chance(0.5), create: true },
         2 => Operation::SetRange { offset: 100, value },
-        3 => Operation::HashSet {
-            fields: [[&value[..value.len() / 2], value]].into(),
-        },
+        3 => Operation::HashSet { fields: [[&value[..value.len() / 2], value]].into() },
         4 => Operation::SortedAdd {
             members: [(random.below(9) as f64, value), (1.0, b"one")].into(),
             options: Default::default(),
         },
-        5 => Operation::HashDelete {
-            fields: [value].into(),
-        },
+        5 => Operation::HashDelete { fields: [value].into() },
         6 => Operation::Expire {
             expiry: Expiry::At(START_MS + random.below(100_000)),
             condition: Default::default(),
@@ -85,10 +77,7 @@ fn a_full_store_refuses_writes_and_loses_nothing() {
         pair.store.begin_snapshot();
         let mut bytes = Vec::new();
         while !pair.store.snapshot_step(&mut bytes, 1 << 20) {}
-        assert_eq!(
-            contents(&replay(&bytes, pair.now_ms)),
-            contents(&pair.oracle)
-        );
+        assert_eq!(contents(&replay(&bytes, pair.now_ms)), contents(&pair.oracle));
         let (ours, theirs) = (pair.store.statistics(), pair.oracle.statistics());
         assert_eq!(ours.items, theirs.items);
         assert_eq!(ours.items_with_expiry, theirs.items_with_expiry);
@@ -121,11 +110,7 @@ fn memory_of_what_is_removed_is_used_again() {
         }
         for number in 0..1000_u32 {
             let delete = Operation::Delete { version: None };
-            answer_of(
-                &mut store,
-                &request(&number.to_le_bytes(), delete),
-                START_MS,
-            );
+            answer_of(&mut store, &request(&number.to_le_bytes(), delete), START_MS);
         }
     }
     let statistics = store.statistics();
@@ -164,11 +149,9 @@ fn a_full_cache_drops_the_oldest_and_what_is_there_is_right() {
             assert!(statistics.memory_bytes <= statistics.memory_limit_bytes);
         }
         let mut keys = Vec::new();
-        let end = pair
-            .store
-            .scan(ScanPosition(0), usize::MAX, pair.now_ms, &mut |key, _| {
-                keys.push(key.to_vec());
-            });
+        let end = pair.store.scan(ScanPosition(0), usize::MAX, pair.now_ms, &mut |key, _| {
+            keys.push(key.to_vec());
+        });
         assert_eq!(end, Ok(ScanPosition(0)));
         pair.oracle.items.retain(|key, _| keys.contains(key));
         pair.oracle.expire(pair.now_ms);
@@ -196,10 +179,7 @@ fn a_cache_keeps_what_was_written_last_and_what_is_written_again_and_again() {
             answer_of(&mut store, &hot, START_MS);
         }
     }
-    assert_ne!(
-        answer_of(&mut store, &request(b"hot", Operation::Get), START_MS),
-        "Missing"
-    );
+    assert_ne!(answer_of(&mut store, &request(b"hot", Operation::Get), START_MS), "Missing");
     let statistics = store.statistics();
     assert_eq!(statistics.items + statistics.evictions, 200_001);
     // The newest are there without a gap, all others are not.
@@ -222,23 +202,12 @@ fn values_up_to_the_limit_are_stored_and_longer_ones_refused() {
             let answer = answer_of(&mut store, &request(&key, set(&largest)), START_MS);
             assert_eq!(answer, "Stored");
         }
-        store.execute(
-            &[request(&key, Operation::Get)],
-            START_MS,
-            &mut |_, answer| {
-                assert!(matches!(answer, Answer::Value(value) if value.data == largest));
-            },
-        );
+        store.execute(&[request(&key, Operation::Get)], START_MS, &mut |_, answer| {
+            assert!(matches!(answer, Answer::Value(value) if value.data == largest));
+        });
         let too_large = format!("{:?}", Answer::Refused(Refusal::TooLarge));
-        let append = Operation::Append {
-            value: b"x",
-            front: false,
-            create: true,
-        };
-        assert_eq!(
-            answer_of(&mut store, &request(&key, append), START_MS),
-            too_large
-        );
+        let append = Operation::Append { value: b"x", front: false, create: true };
+        assert_eq!(answer_of(&mut store, &request(&key, append), START_MS), too_large);
         largest.push(1);
         let longer = request(b"k", set(&largest));
         assert_eq!(answer_of(&mut store, &longer, START_MS), too_large);
@@ -250,9 +219,6 @@ fn values_up_to_the_limit_are_stored_and_longer_ones_refused() {
     // A cache that is smaller than the value refuses it, and drops nothing for it.
     let mut small = store(Semantics::Cache, 1 << 20);
     answer_of(&mut small, &request(b"k", set(b"v")), START_MS);
-    assert_eq!(
-        answer_of(&mut small, &request(b"big", set(&largest)), START_MS),
-        out_of_memory()
-    );
+    assert_eq!(answer_of(&mut small, &request(b"big", set(&largest)), START_MS), out_of_memory());
     assert_eq!(small.statistics().items, 1);
 }

@@ -3,11 +3,7 @@
 use super::*;
 
 fn append(value: &[u8]) -> Operation<'_> {
-    Operation::Append {
-        value,
-        front: false,
-        create: true,
-    }
+    Operation::Append { value, front: false, create: true }
 }
 
 #[test]
@@ -21,10 +17,7 @@ fn a_long_string_grows_and_changes_without_being_copied() {
         answer_of(&mut store, &request(b"long", append(&part[..1])), START_MS);
         expected.push(part[0]);
         let offset = number * 1000;
-        let write = Operation::SetRange {
-            offset,
-            value: &part,
-        };
+        let write = Operation::SetRange { offset, value: &part };
         answer_of(&mut store, &request(b"long", write), START_MS);
         expected[offset as usize..][..part.len()].copy_from_slice(&part);
     }
@@ -69,16 +62,10 @@ fn a_part_that_is_written_in_place_keeps_what_belongs_to_the_string() {
         store.begin_snapshot();
         answer_of(&mut store, &request(b"s", append(b"6")), START_MS);
         check(&mut store, b"123456");
-        let write = Operation::SetRange {
-            offset: 8,
-            value: b"9",
-        };
+        let write = Operation::SetRange { offset: 8, value: b"9" };
         answer_of(&mut store, &request(b"s", write), START_MS);
         check(&mut store, b"123456\0\x009");
-        let write = Operation::SetRange {
-            offset: 1,
-            value: b"ab",
-        };
+        let write = Operation::SetRange { offset: 1, value: b"ab" };
         answer_of(&mut store, &request(b"s", write), START_MS);
         check(&mut store, b"1ab456\0\x009");
         // The snapshot has the string as it was when it began.

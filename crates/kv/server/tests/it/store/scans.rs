@@ -25,18 +25,11 @@ fn a_million_small_items_take_at_most_32_bytes_beyond_their_payload_at_any_numbe
             let overhead = (counts.memory_bytes - counts.payload_bytes) as f64;
             // A page of 64 KiB is not full.
             let per_item = (overhead - 65536.0) / counts.items as f64;
-            assert!(
-                per_item <= 32.0,
-                "{per_item} bytes at {} items",
-                counts.items
-            );
+            assert!(per_item <= 32.0, "{per_item} bytes at {} items", counts.items);
         }
         let keys: Vec<[u8; 8]> = (0..1_000_000_u64).map(u64::to_le_bytes).collect();
         for keys in keys.chunks(1000) {
-            let batch: Vec<_> = keys
-                .iter()
-                .map(|key| request(key, Operation::Get))
-                .collect();
+            let batch: Vec<_> = keys.iter().map(|key| request(key, Operation::Get)).collect();
             store.execute(&batch, START_MS, &mut |index, answer| {
                 assert!(matches!(answer, Answer::Value(value) if value.data == keys[index]));
             });
@@ -73,11 +66,7 @@ fn a_scan_sees_each_key_that_stays_once_while_the_index_grows_and_others_go() {
             }
         }
         for number in 0..3000_u64 {
-            assert_eq!(
-                seen.get(number.to_le_bytes().as_slice()),
-                Some(&1),
-                "{number}"
-            );
+            assert_eq!(seen.get(number.to_le_bytes().as_slice()), Some(&1), "{number}");
         }
     }
 }
@@ -124,20 +113,13 @@ fn a_snapshot_under_writes_is_the_state_at_its_beginning() {
                 let operation = match random.below(3) {
                     0 => Operation::Delete { version: None },
                     1 => set(&[9; 100]),
-                    _ => Operation::Append {
-                        value: b"x",
-                        front: true,
-                        create: true,
-                    },
+                    _ => Operation::Append { value: b"x", front: true, create: true },
                 };
                 answer_of(&mut store, &request(&key, operation), START_MS);
             }
         }
         assert!(steps > 20);
-        assert_eq!(
-            store.statistics().evictions > 0,
-            semantics == Semantics::Cache
-        );
+        assert_eq!(store.statistics().evictions > 0, semantics == Semantics::Cache);
         let found = replay(&bytes, START_MS);
         assert_eq!(found.items.len(), 30_000);
         for (key, item) in found.items {
@@ -156,13 +138,7 @@ fn what_expires_is_removed_by_sweeping() {
         };
         let (key, operation) = (
             number.to_le_bytes(),
-            Operation::Set {
-                value: b"v",
-                options: SetOptions {
-                    expiry,
-                    ..SetOptions::default()
-                },
-            },
+            Operation::Set { value: b"v", options: SetOptions { expiry, ..SetOptions::default() } },
         );
         answer_of(&mut store, &request(&key, operation), START_MS - 1);
     }
@@ -194,30 +170,17 @@ fn a_large_sorted_set_has_the_order_of_the_oracle() {
             let score = random.below(500) as f64 / 4.0 - 50.0;
             (score, name.as_bytes())
         });
-        both(Operation::SortedAdd {
-            members: members.collect(),
-            options: Default::default(),
-        });
+        both(Operation::SortedAdd { members: members.collect(), options: Default::default() });
         let removed = names.iter().step_by(7).map(String::as_bytes);
-        both(Operation::SortedRemove {
-            members: removed.collect(),
-        });
+        both(Operation::SortedRemove { members: removed.collect() });
         both(Operation::SortedLength);
         for reverse in [false, true] {
             let start = random.below(4000) as i64 - 2000;
             let min = random.below(100) as f64 - 50.0;
-            let bound = |score, is_exclusive| overside_kv::ScoreBound {
-                score,
-                is_exclusive,
-            };
-            let by_rank = SortedRangeBy::Rank {
-                start,
-                end: start + 40,
-            };
-            let by_score = SortedRangeBy::Score {
-                min: bound(min, reverse),
-                max: bound(min + 5.0, !reverse),
-            };
+            let bound = |score, is_exclusive| overside_kv::ScoreBound { score, is_exclusive };
+            let by_rank = SortedRangeBy::Rank { start, end: start + 40 };
+            let by_score =
+                SortedRangeBy::Score { min: bound(min, reverse), max: bound(min + 5.0, !reverse) };
             for by in [by_rank, by_score] {
                 both(Operation::SortedRange(SortedRange {
                     by,

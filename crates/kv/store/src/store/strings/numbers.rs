@@ -48,10 +48,7 @@ impl Store {
         let (value, kept) = match (self.string(request, now_ms)?, change.initial) {
             (None, None) => return Ok(Answer::Missing),
             (None, Some((first, first_expiry))) => {
-                let kept = Kept {
-                    flags: 0,
-                    expires_at_ms: expires(first_expiry, None),
-                };
+                let kept = Kept { flags: 0, expires_at_ms: expires(first_expiry, None) };
                 (first, kept)
             }
             (Some(item), _) => {
@@ -78,19 +75,11 @@ fn signed(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
         _ => false,
     };
-    str::from_utf8(text)
-        .ok()
-        .filter(|_| is_canonical)?
-        .parse()
-        .ok()
+    str::from_utf8(text).ok().filter(|_| is_canonical)?.parse().ok()
 }
 
 /// A decimal number as memcached takes it: at most 20 digits.
 fn unsigned(text: &[u8]) -> Option<u64> {
     let is_decimal = text.len() <= 20 && text.iter().all(u8::is_ascii_digit);
-    str::from_utf8(text)
-        .ok()
-        .filter(|_| is_decimal)?
-        .parse()
-        .ok()
+    str::from_utf8(text).ok().filter(|_| is_decimal)?.parse().ok()
 }

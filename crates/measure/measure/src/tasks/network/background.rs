@@ -124,12 +124,7 @@ impl BackgroundLoad {
         running.go(Duration::ZERO);
         let (alone, alone_began) = running.result()?;
         running.wait_until_ready()?;
-        Ok(Prepared {
-            running,
-            idle,
-            alone,
-            alone_began,
-        })
+        Ok(Prepared { running, idle, alone, alone_began })
     }
 
     fn start(mut self, deadline: Instant) -> Result<Running, Failure> {
@@ -160,12 +155,7 @@ impl BackgroundLoad {
                 }
             })
             .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
-        Ok(Running {
-            begin,
-            said,
-            thread,
-            deadline,
-        })
+        Ok(Running { begin, said, thread, deadline })
     }
 }
 
@@ -242,14 +232,12 @@ impl Running {
     fn hear(&self) -> Result<Progress, Failure> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         self.said.recv_timeout(left).map_err(|error| match error {
-            RecvTimeoutError::Timeout => Failure::new(
-                FailureKind::Timeout,
-                "the jobs beside were not done in time",
-            ),
-            RecvTimeoutError::Disconnected => Failure::new(
-                FailureKind::Internal,
-                "the thread of the jobs beside panicked",
-            ),
+            RecvTimeoutError::Timeout => {
+                Failure::new(FailureKind::Timeout, "the jobs beside were not done in time")
+            }
+            RecvTimeoutError::Disconnected => {
+                Failure::new(FailureKind::Internal, "the thread of the jobs beside panicked")
+            }
         })
     }
 }

@@ -55,20 +55,12 @@ pub(super) struct EndLocation {
 impl EndLocation {
     /// This process's.
     fn ours() -> Self {
-        Self {
-            role: Role::Host,
-            here: true,
-            machine: machine(),
-        }
+        Self { role: Role::Host, here: true, machine: machine() }
     }
 
     /// Makes an end. `whose` is 0 for a machine without an identity.
     fn new(role: Role, whose: u64) -> Self {
-        Self {
-            role,
-            here: whose != 0 && whose == machine(),
-            machine: whose,
-        }
+        Self { role, here: whose != 0 && whose == machine(), machine: whose }
     }
 
     /// Both ends run on the same machine.
@@ -85,9 +77,7 @@ enum Sender {
 
 /// End that answers: this process or an agent. It is kept for as long as the test runs.
 enum Receiver {
-    Here {
-        _receiver: overside_probe::network::Receiver,
-    },
+    Here { _receiver: overside_probe::network::Receiver },
     There(Box<RemoteProbe>),
 }
 
@@ -97,12 +87,8 @@ impl Ends {
         let source = test.source_node.as_deref();
         let source = source.map(|node| crate::remote_end::open(node, remote::KIND));
         let source = source.transpose()?;
-        let Receiving {
-            mut receiver,
-            destination,
-            secret,
-            whose: server,
-        } = receiver(test, source.as_ref(), deadline)?;
+        let Receiving { mut receiver, destination, secret, whose: server } =
+            receiver(test, source.as_ref(), deadline)?;
         let plan = test.plan(destination, secret);
         let Some(mut probe) = source else {
             let cancelled = CancellationToken::default();
@@ -208,11 +194,7 @@ fn clock_offset(
         let NetworkReply::Clock(there_ns) = ask(source, &NetworkRequest::Clock, deadline)? else {
             return Err(something_else(source));
         };
-        echoes.push(Echo {
-            sent_ns,
-            there_ns,
-            back_ns: now_ns(),
-        });
+        echoes.push(Echo { sent_ns, there_ns, back_ns: now_ns() });
     }
     ClockOffset::estimate(&echoes).ok_or_else(|| something_else(source))
 }
@@ -233,16 +215,10 @@ fn receiver(
 ) -> Result<Receiving, Failure> {
     if let Some(node) = &test.destination_node {
         let mut probe = crate::remote_end::open(node, remote::KIND)?;
-        let request = NetworkRequest::Receive {
-            load: test.load(),
-            cores: test.server_cores.clone(),
-        };
-        let NetworkReply::Receiving {
-            port,
-            secret,
-            role,
-            machine,
-        } = ask(&mut probe, &request, deadline)?
+        let request =
+            NetworkRequest::Receive { load: test.load(), cores: test.server_cores.clone() };
+        let NetworkReply::Receiving { port, secret, role, machine } =
+            ask(&mut probe, &request, deadline)?
         else {
             return Err(something_else(&probe));
         };
@@ -276,9 +252,7 @@ fn receiver(
     let receiver = receiver.map_err(no_sample)?;
     Ok(Receiving {
         destination: receiver.address(),
-        receiver: Receiver::Here {
-            _receiver: receiver,
-        },
+        receiver: Receiver::Here { _receiver: receiver },
         secret,
         whose: EndLocation::ours(),
     })

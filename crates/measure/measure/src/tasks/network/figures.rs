@@ -27,14 +27,8 @@ pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
         None => Evidence::measured(traffic),
         Some(jobs) => {
             // What they took alone was not taken while the traffic's clock ran.
-            let alone = Evidence {
-                cpu: CpuTime::default(),
-                late: None,
-                ..jobs.alone.evidence()
-            };
-            (Evidence::measured(traffic))
-                .and(jobs.sample.evidence())
-                .and(alone)
+            let alone = Evidence { cpu: CpuTime::default(), late: None, ..jobs.alone.evidence() };
+            (Evidence::measured(traffic)).and(jobs.sample.evidence()).and(alone)
         }
     };
     let done = MeasuredWork {
@@ -64,19 +58,13 @@ pub(super) fn sample(test: &NetworkTest, taken: &NetworkResult) -> Sample {
     metrics.put("rate", timed.messages as f64 / seconds);
     let of_one = |bytes: Option<&u64>| bytes.copied().map_or(f64::NAN, rate);
     let connections = timed.connection_bytes.iter();
-    metrics.put(
-        "connection_throughput_min",
-        of_one(connections.clone().min()),
-    );
+    metrics.put("connection_throughput_min", of_one(connections.clone().min()));
     metrics.put("connection_throughput_max", of_one(connections.max()));
     let share = |time: Duration| time.as_secs_f64() / seconds * 100.0;
     metrics.put("client_cpu", share(timed.client_cpu));
     metrics.put("server_cpu", share(timed.server_cpu));
     metrics.put("hop_cpu", taken.hop.map_or(f64::NAN, share));
-    metrics.put(
-        "machine_cpu",
-        taken.machine_share.unwrap_or(f64::NAN) * 100.0,
-    );
+    metrics.put("machine_cpu", taken.machine_share.unwrap_or(f64::NAN) * 100.0);
     metrics.put("cpu_seconds", evidence.cpu.host_ns as f64 / 1e9);
     metrics.put("cpu_cost", traffic.host_ns as f64 / timed.bytes as f64);
     if test.pattern == Traffic::RoundTrips {
@@ -152,10 +140,7 @@ fn from_to(test: &NetworkTest) -> String {
 fn cpu_time(taken: &NetworkResult) -> CpuTime {
     let mut cpu = CpuTime::default();
     let timed = &taken.timed;
-    for (whose, time) in [
-        (taken.client, timed.client_cpu),
-        (taken.server, timed.server_cpu),
-    ] {
+    for (whose, time) in [(taken.client, timed.client_cpu), (taken.server, timed.server_cpu)] {
         match (whose.role, whose.here) {
             (Role::Dpu, _) => cpu.dpu_ns += nanoseconds(time),
             (Role::Host, true) => cpu.host_ns += nanoseconds(time),
@@ -172,21 +157,14 @@ fn series(test: &NetworkTest, taken: &NetworkResult) -> Option<Series> {
     let round = |value: f64| (value * 1e6).round() / 1e6;
     let is_timed = test.pattern == Traffic::RoundTrips || taken.timed.one_way.is_some();
     let latency = |of: fn(&Slice) -> f64| {
-        let values = slices
-            .iter()
-            .map(|slice| (slice.messages > 0).then(|| round(of(slice) / 1e3)));
+        let values =
+            slices.iter().map(|slice| (slice.messages > 0).then(|| round(of(slice) / 1e3)));
         is_timed.then(|| values.collect())
     };
     Some(Series {
         slice_s,
-        end_s: slices
-            .iter()
-            .map(|slice| round(slice.end.as_secs_f64()))
-            .collect(),
-        throughput: slices
-            .iter()
-            .map(|slice| round(phases::rate(slice)))
-            .collect(),
+        end_s: slices.iter().map(|slice| round(slice.end.as_secs_f64())).collect(),
+        throughput: slices.iter().map(|slice| round(phases::rate(slice))).collect(),
         latency_mean: latency(|slice| slice.latency_sum_ns as f64 / slice.messages as f64),
         latency_max: latency(|slice| slice.latency_max_ns as f64),
         lost: (taken.timed.one_way.as_ref())
@@ -222,10 +200,7 @@ fn warnings(test: &NetworkTest, taken: &NetworkResult) -> Vec<Warning> {
     if test.pattern == Traffic::RoundTrips && timed.messages < FEW_MESSAGES {
         warn(
             "few-jobs",
-            format!(
-                "only {} messages came back: percentiles say little",
-                timed.messages
-            ),
+            format!("only {} messages came back: percentiles say little", timed.messages),
             "raise measure.sample_s, or lower message_size",
         );
     }

@@ -12,10 +12,7 @@ pub(super) fn machine_busy_s() -> Option<f64> {
 /// does not count as busy.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<u64> = line
-        .split_whitespace()
-        .map_while(|word| word.parse().ok())
-        .collect();
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
     // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user and nice.
     let [user, nice, system, _, _, irq, softirq, ..] = ticks[..] else {
         return None;

@@ -38,9 +38,7 @@ pub(super) fn catch_up(slices: &[Slice], begin: Duration, end: Duration) -> Opti
     let mut after = timed().filter(|slice| begins(slice) >= end).peekable();
     after.peek()?;
     let back = after.find(|slice| mean(slice) <= level);
-    Some(CatchUp {
-        after: back.map(|slice| begins(slice) - end),
-    })
+    Some(CatchUp { after: back.map(|slice| begins(slice) - end) })
 }
 
 /// The slices that lie within a phase.
@@ -53,11 +51,8 @@ fn within(slices: &[Slice], from: Duration, to: Duration) -> Vec<&Slice> {
 /// loss.
 pub(super) fn figures(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metrics: &mut Metrics) {
     let (begin, end) = jobs.between(timed.start);
-    let all = [
-        ("before", Duration::ZERO, begin),
-        ("during", begin, end),
-        ("after", end, Duration::MAX),
-    ];
+    let all =
+        [("before", Duration::ZERO, begin), ("during", begin, end), ("after", end, Duration::MAX)];
     for (name, from, to) in all {
         let slices = within(&timed.slices, from, to);
         let rates: Vec<f64> = slices.iter().map(|slice| rate(slice)).collect();
@@ -65,10 +60,7 @@ pub(super) fn figures(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metri
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
         put("throughput", mean);
         let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-        put(
-            "jitter",
-            (variance / rates.len() as f64).sqrt() / mean * 100.0,
-        );
+        put("jitter", (variance / rates.len() as f64).sqrt() / mean * 100.0);
         let sum = |of: fn(&Slice) -> u64| slices.iter().map(|slice| of(slice)).sum::<u64>() as f64;
         let (messages, lost) = (sum(|slice| slice.messages), sum(|slice| slice.lost));
         let latency = sum(|slice| slice.latency_sum_ns) / messages / 1e3;
@@ -84,18 +76,13 @@ pub(super) fn figures(test: &NetworkTest, timed: &Pass, jobs: &JobsReport, metri
     }
     if test.rate.is_some() {
         let back = catch_up(&timed.slices, begin, end).and_then(|catch_up| catch_up.after);
-        metrics.put(
-            "catch_up",
-            back.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3),
-        );
+        metrics.put("catch_up", back.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3));
         let after = within(&timed.slices, end, Duration::MAX);
         let peak = after.into_iter().map(rate).fold(f64::NAN, f64::max);
         metrics.put("throughput_after_max", peak);
     }
-    for (name, sample) in [
-        ("job_throughput", &jobs.sample),
-        ("job_throughput_alone", &jobs.alone),
-    ] {
+    for (name, sample) in [("job_throughput", &jobs.sample), ("job_throughput_alone", &jobs.alone)]
+    {
         if let Some(&rate) = sample.metrics.get("throughput") {
             metrics.put(name, rate);
         }

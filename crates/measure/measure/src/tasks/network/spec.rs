@@ -17,9 +17,7 @@ use crate::test::{BUFFER_SIZE_MAX, DEPTH_MAX, PATTERNS_MAX, SAMPLE_BYTES_MAX, TH
 static JOBS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let operations = FAMILIES.iter().flat_map(|family| family.measured());
     let moves = ["dma-read", "dma-write", "dma-send"].map(String::from);
-    (operations.map(|operation| operation.to_string()))
-        .chain(moves)
-        .collect()
+    (operations.map(|operation| operation.to_string())).chain(moves).collect()
 });
 /// Forwarding paths between two namespaces; `python/overside/bench/network_path.py` builds them.
 pub(in crate::tasks) const MODES: [&str; 7] = [

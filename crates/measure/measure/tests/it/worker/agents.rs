@@ -28,10 +28,7 @@ pub(super) fn in_own_process(name: &str, test: impl FnOnce(&Agents)) {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}\n{errors}"
-    );
+    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{errors}");
 }
 
 /// The inventory of such a process.
@@ -68,10 +65,7 @@ impl Agents {
     ) -> Agent {
         let keys = secure.then(|| self.keys());
         let config = keys.as_deref().map(|keys| keys::agent(keys).unwrap());
-        let settings = Settings {
-            probes,
-            ..Settings::new("127.0.0.1:0".parse().unwrap(), config)
-        };
+        let settings = Settings { probes, ..Settings::new("127.0.0.1:0".parse().unwrap(), config) };
         let open = |name: &str| open(name, &Options::default());
         let agent = Agent::start(settings, devices, open).unwrap();
         self.add(name, &agent.address().to_string(), keys.as_deref());
@@ -82,10 +76,7 @@ impl Agents {
     pub(super) fn add(&self, name: &str, address: &str, keys: Option<&Path>) {
         let file = LockedFile::lock(&self.path).unwrap();
         let mut inventory = Inventory::read(file.path()).unwrap();
-        let entry = Entry {
-            address: address.into(),
-            keys: keys.map(Path::to_owned),
-        };
+        let entry = Entry { address: address.into(), keys: keys.map(Path::to_owned) };
         inventory.add(name, entry).unwrap();
         inventory.write(&file).unwrap();
     }

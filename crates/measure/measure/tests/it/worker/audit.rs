@@ -36,8 +36,5 @@ fn a_swapped_direction_is_planted_in_copies_reads_and_writes() {
     let found = audit(scratch.path()).unwrap();
     let swapped = (found.iter()).filter(|planted| planted.mistake == Mistake::DirectionSwapped);
     let tests: Vec<&str> = swapped.map(|planted| planted.test.as_str()).collect();
-    assert_eq!(
-        tests,
-        ["copy on cpu", "dma write over shm", "dma read over shm"]
-    );
+    assert_eq!(tests, ["copy on cpu", "dma write over shm", "dma read over shm"]);
 }

@@ -35,13 +35,7 @@ fn matrix() -> Vec<Value> {
 
 fn measured(changes: Value) -> Sample {
     let sample = sample(&dma(changes.clone()));
-    assert_eq!(
-        sample.status,
-        Status::Ok,
-        "{changes}: {:?} {:?}",
-        sample.error,
-        sample.reason
-    );
+    assert_eq!(sample.status, Status::Ok, "{changes}: {:?} {:?}", sample.error, sample.reason);
     sample
 }
 
@@ -93,12 +87,9 @@ fn figures_agree(sample: &Sample, size: u64, timed: bool) {
 #[test]
 fn a_thousand_reads_in_flight_share_places() {
     // 1 MiB each: four of them have each of the 256 places.
-    for (device, completion) in [
-        ("shm", "poll"),
-        ("shm", "none"),
-        ("ucx", "poll"),
-        ("emulated:bf2", "none"),
-    ] {
+    for (device, completion) in
+        [("shm", "poll"), ("shm", "none"), ("ucx", "poll"), ("emulated:bf2", "none")]
+    {
         for operation in ["read", "write"] {
             let sample = sample(&dma(json!({
                 "device": device, "operation": operation, "buffer_size": 1 << 20, "depth": 1024,
@@ -193,49 +184,23 @@ fn depth_batch_threads_and_inline() {
 #[test]
 fn what_a_device_cannot_is_skipped_with_the_limit() {
     for (changes, words) in [
-        (
-            json!({"inline": true, "buffer_size": 4096}),
-            "64 bytes inline",
-        ),
-        (
-            json!({"device": "ucx", "variant": "engine"}),
-            "no variant \"engine\"",
-        ),
-        (
-            json!({"device": "emulated:bf2", "variant": "tcp"}),
-            "no variant \"tcp\"",
-        ),
+        (json!({"inline": true, "buffer_size": 4096}), "64 bytes inline"),
+        (json!({"device": "ucx", "variant": "engine"}), "no variant \"engine\""),
+        (json!({"device": "emulated:bf2", "variant": "tcp"}), "no variant \"tcp\""),
         (json!({"cores": [1023]}), "core 1023 cannot be used"),
         (json!({"engine_core": 1023}), "core 1023 cannot be used"),
-        (
-            json!({"operation": "send", "buffer_size": 1 << 30}),
-            "max_message_bytes",
-        ),
+        (json!({"operation": "send", "buffer_size": 1 << 30}), "max_message_bytes"),
         (
             json!({"device": "dpdk:dma_skeleton", "operation": "read", "buffer_size": 1 << 30,
                    "depth": 1024}),
             "more than half",
         ),
-        (
-            json!({"device": "emulated:bf2", "operation": "send"}),
-            "emulates a DMA engine",
-        ),
-        (
-            json!({"device": "emulated:bf2", "measure": "latency"}),
-            "dma.copy.latency.poll",
-        ),
-        (
-            json!({"device": "emulated:octeon-tx2", "measure": "throughput"}),
-            "dma.polled.rate",
-        ),
+        (json!({"device": "emulated:bf2", "operation": "send"}), "emulates a DMA engine"),
+        (json!({"device": "emulated:bf2", "measure": "latency"}), "dma.copy.latency.poll"),
+        (json!({"device": "emulated:octeon-tx2", "measure": "throughput"}), "dma.polled.rate"),
     ] {
         let sample = sample(&dma(changes));
-        assert_eq!(
-            sample.status,
-            Status::Skipped,
-            "{words}: {:?}",
-            sample.error
-        );
+        assert_eq!(sample.status, Status::Skipped, "{words}: {:?}", sample.error);
         let reason = sample.reason.unwrap();
         assert!(reason.contains(words), "{reason}");
     }
@@ -255,10 +220,7 @@ fn bounds_are_refused_by_name() {
         (json!({"device": "bf2"}), "\"emulated:bf2\""),
         (json!({"device": "cable"}), "shm, ucx"),
         (json!({"device": "tcp"}), "\"ucx\" with variant \"tcp\""),
-        (
-            json!({"device": "dpu0/tcp"}),
-            "\"dpu0/ucx\" with variant \"tcp\"",
-        ),
+        (json!({"device": "dpu0/tcp"}), "\"dpu0/ucx\" with variant \"tcp\""),
         (json!({"initiator": "nobody"}), "unknown variant `nobody`"),
     ] {
         let message = refused(&dma(changes));
@@ -278,15 +240,9 @@ fn an_emulated_engine_takes_the_profiles_time_on_a_virtual_clock() {
                 "sample_s": 0.01,
             }));
             assert_eq!(sample.timing, Some(Timing::Virtual));
-            assert_eq!(
-                (sample.late, sample.provenance),
-                (None, Some(Provenance::Emulated))
-            );
+            assert_eq!((sample.late, sample.provenance), (None, Some(Provenance::Emulated)));
             let found = sample.metrics["throughput"] / 1e3 / 1.0737418;
-            assert!(
-                (found / gib_per_s - 1.0).abs() < 0.02,
-                "{card} {threads}: {found}"
-            );
+            assert!((found / gib_per_s - 1.0).abs() < 0.02, "{card} {threads}: {found}");
             assert!(sample.cpu.unwrap().emulator_s > 0.0);
         }
     }
@@ -303,12 +259,7 @@ fn an_emulated_engine_takes_the_profiles_time() {
     assert_eq!(sample.timing, Some(Timing::Paced));
     assert_eq!(sample.applied.as_ref().unwrap().device, "emulated:bf2");
     let model = sample.model.as_ref().unwrap();
-    assert!(
-        model
-            .facts
-            .iter()
-            .any(|fact| fact == "coproc.dma.bf2_host.peak")
-    );
+    assert!(model.facts.iter().any(|fact| fact == "coproc.dma.bf2_host.peak"));
     assert!(!model.missing.is_empty());
     // 13 GiB/s: a copy is never released before its time.
     let least_ns = sample.work.unwrap().jobs as f64 * f64::from(size) / (13.0 * 1.0737418);
@@ -335,10 +286,7 @@ fn ucx_is_measured_or_the_reason_is_told() {
             })));
             if sample.status == Status::Skipped {
                 let reason = sample.reason.unwrap();
-                assert!(
-                    reason.contains("UCX") || reason.contains("completions"),
-                    "{reason}"
-                );
+                assert!(reason.contains("UCX") || reason.contains("completions"), "{reason}");
                 continue;
             }
             assert_eq!(sample.status, Status::Ok, "{operation}: {:?}", sample.error);
@@ -366,8 +314,6 @@ fn a_device_that_copies_takes_the_same_loop() {
             figures_agree(&sample, 4096, measure == "latency");
         }
     }
-    let waits = sample(&dma(
-        json!({"device": "dpdk:dma_skeleton", "completion": "event"}),
-    ));
+    let waits = sample(&dma(json!({"device": "dpdk:dma_skeleton", "completion": "event"})));
     assert_eq!(waits.status, Status::Skipped);
 }

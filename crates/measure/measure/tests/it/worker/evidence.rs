@@ -46,13 +46,8 @@ fn jobs(data: &DataSet, device: &str) -> Vec<(Value, Participants)> {
     let alone = || vec![device.to_owned()];
     let both = || vec!["cpu".to_owned(), device.to_owned()];
     let mut all = Vec::new();
-    for operation in [
-        "copy",
-        "compress-deflate",
-        "decompress-deflate",
-        "match-count",
-        "hash-xxh3",
-    ] {
+    for operation in ["copy", "compress-deflate", "decompress-deflate", "match-count", "hash-xxh3"]
+    {
         let mut test = data.test(operation);
         test.device = device.into();
         test.sample_s = 0.02;
@@ -61,10 +56,7 @@ fn jobs(data: &DataSet, device: &str) -> Vec<(Value, Participants)> {
         }
         let test = serde_json::to_value(test).unwrap();
         all.push((test.clone(), alone()));
-        all.push((
-            with(test.clone(), json!({"setting": "reconfiguration"})),
-            alone(),
-        ));
+        all.push((with(test.clone(), json!({"setting": "reconfiguration"})), alone()));
         if device != "cpu" {
             all.push((with(test.clone(), json!({"placement": "device"})), alone()));
             all.push((with(test.clone(), json!({"placement": "split:50"})), both()));
@@ -81,10 +73,7 @@ fn jobs(data: &DataSet, device: &str) -> Vec<(Value, Participants)> {
 fn varied(test: &Value, device: &str) -> Vec<(Value, Participants)> {
     let both = || vec!["cpu".to_owned(), device.to_owned()];
     let mut all = vec![
-        (
-            with(test.clone(), json!({"sizes": "mixed"})),
-            vec![device.to_owned()],
-        ),
+        (with(test.clone(), json!({"sizes": "mixed"})), vec![device.to_owned()]),
         (with(test.clone(), json!({"placement": "adaptive"})), both()),
     ];
     // What is compressed has its lengths already.
@@ -115,21 +104,14 @@ fn varied(test: &Value, device: &str) -> Vec<(Value, Participants)> {
 
 /// Traffic, with and without jobs on a device beside it.
 fn traffic(data: &DataSet, device: &str) -> Vec<(Value, Participants)> {
-    let mut test = data.test(if device.contains("dma") {
-        "copy"
-    } else {
-        "compress-deflate"
-    });
+    let mut test = data.test(if device.contains("dma") { "copy" } else { "compress-deflate" });
     test.device = device.into();
     let mut beside = serde_json::to_value(test).unwrap();
     let keys = beside.as_object_mut().unwrap();
     for name in ["warmup_s", "sample_s", "timeout_s", "seed"] {
         keys.remove(name);
     }
-    let base = times(
-        json!({"kind": "network", "message_size": 4096, "slice_s": 0.01}),
-        0.1,
-    );
+    let base = times(json!({"kind": "network", "message_size": 4096, "slice_s": 0.01}), 0.1);
     let mut all = Vec::new();
     for pattern in ["stream", "round-trip"] {
         let test = with(base.clone(), json!({"pattern": pattern}));
@@ -190,23 +172,16 @@ fn here() -> Vec<(Value, Participants)> {
         "kind": "hash", "operation": "hash-xxh3", "variant": "auto", "calls": "row",
         "buffer_size": 64,
     });
-    [memory, hash]
-        .map(|test| (times(test, 0.002), Vec::new()))
-        .into()
+    [memory, hash].map(|test| (times(test, 0.002), Vec::new())).into()
 }
 
 fn times(test: Value, sample_s: f64) -> Value {
-    with(
-        test,
-        json!({"warmup_s": 0.0, "sample_s": sample_s, "timeout_s": 30.0, "seed": 7}),
-    )
+    with(test, json!({"warmup_s": 0.0, "sample_s": sample_s, "timeout_s": 30.0, "seed": 7}))
 }
 
 /// Returns the weakest provenance and the weakest timing of the participants.
 fn weakest(test: &Value, participants: &Participants) -> (Provenance, Timing) {
-    let timing = test
-        .get("timing")
-        .or_else(|| test.pointer("/beside/timing"));
+    let timing = test.get("timing").or_else(|| test.pointer("/beside/timing"));
     let timing = timing.and_then(|timing| serde_json::from_value(timing.clone()).unwrap());
     // Jobs beside traffic work in real time.
     let is_alone = test["kind"] != "network" && timing.is_none();
@@ -251,11 +226,7 @@ fn look_at(sample: &Sample, test: &Value, participants: &Participants) {
     let cpu = sample.cpu.unwrap();
     // Over shared memory a thread stands for the DMA engine, at its own speed.
     let stands_in = test["kind"] == "dma" && cpu.emulator_s > 0.0;
-    assert_eq!(
-        cpu.emulator_s > 0.0,
-        emulated || stands_in,
-        "{cpu:?} {test}"
-    );
+    assert_eq!(cpu.emulator_s > 0.0, emulated || stands_in, "{cpu:?} {test}");
     let is_virtual = timing == Timing::Virtual;
     assert_eq!(sample.late.is_some(), emulated && !is_virtual, "{test}");
     // Host and emulator are not paid twice: no more than all cores for all of the time. An agent of
@@ -266,10 +237,7 @@ fn look_at(sample: &Sample, test: &Value, participants: &Participants) {
     let cores = std::thread::available_parallelism().unwrap().get() as f64;
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
     let spent = cpu.host_s + cpu.emulator_s;
-    assert!(
-        spent <= 1.1 * cores * seconds + 0.02,
-        "{cpu:?} {seconds} {test}"
-    );
+    assert!(spent <= 1.1 * cores * seconds + 0.02, "{cpu:?} {seconds} {test}");
 }
 
 fn look_at_all(agents: &Agents) {
@@ -296,9 +264,7 @@ fn look_at_all(agents: &Agents) {
         }
         assert_eq!(sample.status, Status::Ok, "{:?} {test}", sample.error);
         look_at(&sample, &test, &participants);
-        let is_shared = test["device"]
-            .as_str()
-            .is_some_and(|name| name.contains('+'));
+        let is_shared = test["device"].as_str().is_some_and(|name| name.contains('+'));
         let kind = match test["kind"].as_str().unwrap_or("jobs") {
             "jobs" if is_shared => "jobs of several devices",
             "jobs" if test["input"] == "files" => "jobs of files",

@@ -25,17 +25,11 @@ fn check_times(operation: &str, fault: Fault, times: Times, kind: FailureKind, m
     }
     for after in BEGINNINGS {
         for setting in [Setting::Static, Setting::Reconfiguration] {
-            let test = Test {
-                setting,
-                ..test.clone()
-            };
+            let test = Test { setting, ..test.clone() };
             let mut sample = worker(fault, after, times).measure(&test);
             // A busy machine may not get to the job that goes wrong in so short a sample.
             if sample.work.as_ref().is_some_and(|work| work.jobs < 4) {
-                let longer = Test {
-                    sample_s: 1.0,
-                    ..test
-                };
+                let longer = Test { sample_s: 1.0, ..test };
                 sample = worker(fault, after, times).measure(&longer);
             }
             has_failed(
@@ -61,12 +55,7 @@ fn whatever_a_device_does_wrong_is_noticed() {
     use FailureKind::{Job, Verification};
     use Fault::*;
     let table: [(Fault, &[&str], FailureKind, &str); 11] = [
-        (
-            WrongByte,
-            &["hash-sha256", "match-bitmap"],
-            Verification,
-            "",
-        ),
+        (WrongByte, &["hash-sha256", "match-bitmap"], Verification, ""),
         (
             EarlyCompletion,
             &["compress-lz4", "decompress-zstd", "copy", "hash-crc32"],
@@ -75,45 +64,19 @@ fn whatever_a_device_does_wrong_is_noticed() {
         ),
         (
             FewerBytes,
-            &[
-                "compress-gzip",
-                "decompress-zlib",
-                "copy",
-                "hash-xxh3",
-                "match-bitmap",
-            ],
+            &["compress-gzip", "decompress-zlib", "copy", "hash-xxh3", "match-bitmap"],
             Verification,
             "",
         ),
-        (
-            WrongValue,
-            &["match-count", "match-search", "match-bitmap"],
-            Verification,
-            "says",
-        ),
+        (WrongValue, &["match-count", "match-search", "match-bitmap"], Verification, "says"),
         (Failure, &["copy"], Job, "as injected"),
         (FailureAsDone, &["compress-deflate"], Verification, ""),
         (FailureAsDone, &["match-count"], Verification, "none"),
-        (
-            BeyondDestination,
-            &["copy"],
-            Verification,
-            "written into 4096",
-        ),
+        (BeyondDestination, &["copy"], Verification, "written into 4096"),
         // Only compression can fail to make things smaller.
-        (
-            FalseIncompressible,
-            &["copy", "decompress-lz4-block"],
-            Verification,
-            "incompressible",
-        ),
+        (FalseIncompressible, &["copy", "decompress-lz4-block"], Verification, "incompressible"),
         // What ran elsewhere is not filed under this device.
-        (
-            OtherDevice,
-            &["copy"],
-            Verification,
-            "elsewhere ran the job",
-        ),
+        (OtherDevice, &["copy"], Verification, "elsewhere ran the job"),
         (Duplicate, &["copy"], Verification, ""),
     ];
     for (fault, operations, kind, message) in table {
@@ -121,10 +84,8 @@ fn whatever_a_device_does_wrong_is_noticed() {
             check(operation, fault, kind, message);
         }
     }
-    for (fault, message) in [
-        (UnknownTag, "not in flight"),
-        (KeptDestination, "did not come back"),
-    ] {
+    for (fault, message) in [(UnknownTag, "not in flight"), (KeptDestination, "did not come back")]
+    {
         check("copy", fault, Verification, message);
     }
 }
@@ -153,12 +114,7 @@ fn what_others_compress_is_not_incompressible() {
                     let sample = worker(Fault::FalseIncompressible, after, times)
                         .measure(&data.test(operation));
                     let what = format!("{operation} {after} {times:?}");
-                    has_failed(
-                        &sample,
-                        FailureKind::Verification,
-                        "called incompressible",
-                        &what,
-                    );
+                    has_failed(&sample, FailureKind::Verification, "called incompressible", &what);
                 }
             }
         }
@@ -169,20 +125,11 @@ fn what_others_compress_is_not_incompressible() {
 fn a_job_that_never_ends_ends_the_sample_in_time() {
     let data = DataSet::new(&text(1 << 17));
     for after in BEGINNINGS {
-        let test = Test {
-            sample_s: 60.0,
-            timeout_s: 0.3,
-            ..data.test("copy")
-        };
+        let test = Test { sample_s: 60.0, timeout_s: 0.3, ..data.test("copy") };
         // On a busy machine the time may be over before the job that never ends has begun.
         let is_in_flight = |_| {
             let sample = worker(Fault::Silence, after, Times::Once).measure(&test);
-            has_failed(
-                &sample,
-                FailureKind::Timeout,
-                "before the test's time was over",
-                "never",
-            );
+            has_failed(&sample, FailureKind::Timeout, "before the test's time was over", "never");
             sample.error.unwrap().message.contains("in flight")
         };
         assert!((0..10).any(is_in_flight));
@@ -193,22 +140,12 @@ fn a_job_that_never_ends_ends_the_sample_in_time() {
 fn a_sample_that_takes_longer_than_it_may_ends_in_time() {
     let data = DataSet::new(&text(1 << 17));
     for setting in [Setting::Static, Setting::Reconfiguration] {
-        let test = Test {
-            setting,
-            sample_s: 60.0,
-            timeout_s: 0.5,
-            ..data.test("copy")
-        };
+        let test = Test { setting, sample_s: 60.0, timeout_s: 0.5, ..data.test("copy") };
         let begin = std::time::Instant::now();
         let sample = Worker::new().measure(&test);
         // Whether it waits for a job or looks at the clock then is chance.
         let message = "before the test's time was over";
-        has_failed(
-            &sample,
-            FailureKind::Timeout,
-            message,
-            &format!("{setting:?}"),
-        );
+        has_failed(&sample, FailureKind::Timeout, message, &format!("{setting:?}"));
         assert!(begin.elapsed().as_secs() < 59);
     }
 }
@@ -227,11 +164,7 @@ fn a_test_out_of_time_leaves_its_device_to_nobody() {
         timing: Some(Timing::Replay),
         ..data.test("compress-deflate")
     };
-    let late = Test {
-        sample_s: 60.0,
-        timeout_s: 0.5,
-        ..test.clone()
-    };
+    let late = Test { sample_s: 60.0, timeout_s: 0.5, ..test.clone() };
     for (test, status, devices) in [
         (&test, Status::Ok, 1),
         (&late, Status::Failed, 1),
@@ -250,10 +183,8 @@ fn a_panic_is_a_failed_sample_and_the_next_test_runs() {
     let mut worker = worker(Fault::Panic, 3, Times::Always);
     let sample = worker.measure(&data.test("copy"));
     has_failed(&sample, FailureKind::Internal, "as injected", "panic");
-    let next = worker.measure(&Test {
-        operation: "hash-xxh3".parse().unwrap(),
-        ..data.test("copy")
-    });
+    let next =
+        worker.measure(&Test { operation: "hash-xxh3".parse().unwrap(), ..data.test("copy") });
     has_failed(&next, FailureKind::Internal, "as injected", "panic again");
 }
 
@@ -262,11 +193,7 @@ fn late_completions_make_the_timing_invalid() {
     let data = DataSet::new(&text(1 << 17));
     let sample = worker(Fault::Late, 16, Times::Always).measure(&data.test("copy"));
     assert_eq!(sample.status, Status::Ok);
-    let warning = sample
-        .warnings
-        .iter()
-        .find(|warning| warning.kind == "late")
-        .unwrap();
+    let warning = sample.warnings.iter().find(|warning| warning.kind == "late").unwrap();
     assert!(warning.message.contains("invalid"), "{warning:?}");
     // Only an emulated device counts them.
     assert_eq!(sample.late, None);
@@ -276,10 +203,7 @@ fn late_completions_make_the_timing_invalid() {
 fn without_a_fault_there_are_figures() {
     let data = DataSet::new(&text(1 << 17));
     for setting in [Setting::Static, Setting::Reconfiguration] {
-        let test = Test {
-            setting,
-            ..data.test("copy")
-        };
+        let test = Test { setting, ..data.test("copy") };
         let sample = Worker::new().measure(&test);
         assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
     }

@@ -58,11 +58,7 @@ impl DataSet {
             input: Input::default(),
             setting: Setting::Static,
             completion: CompletionMode::Event,
-            data: Data {
-                name: "made".into(),
-                files: vec![self.file.clone()],
-                sample_bytes: 65536,
-            },
+            data: Data { name: "made".into(), files: vec![self.file.clone()], sample_bytes: 65536 },
             warmup_s: 0.001,
             sample_s: 0.005,
             timeout_s: 20.0,
@@ -102,12 +98,6 @@ pub(super) fn with(mut test: Value, changes: &Value) -> Value {
 /// Measures and expects figures.
 pub(super) fn measured(worker: &mut Worker, test: &Test) -> Sample {
     let sample = worker.measure(test);
-    assert_eq!(
-        sample.status,
-        Status::Ok,
-        "{test:?}: {:?} {:?}",
-        sample.error,
-        sample.reason
-    );
+    assert_eq!(sample.status, Status::Ok, "{test:?}: {:?} {:?}", sample.error, sample.reason);
     sample
 }

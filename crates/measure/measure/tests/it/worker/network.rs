@@ -35,12 +35,7 @@ fn the_processor_counts_messages_and_moves_or_there_is_a_reason() {
         let counted = sample.metrics.get(name).is_some_and(|count| *count > 1.0);
         let refused = (sample.warnings.iter())
             .any(|one| one.kind == "events" && one.message.contains("instructions"));
-        assert!(
-            counted != refused,
-            "{name} {:?} {:?}",
-            sample.metrics,
-            sample.warnings
-        );
+        assert!(counted != refused, "{name} {:?} {:?}", sample.metrics, sample.warnings);
     }
     let sample = taken(json!({}));
     assert!(!sample.metrics.contains_key("instructions"));
@@ -49,17 +44,12 @@ fn the_processor_counts_messages_and_moves_or_there_is_a_reason() {
 
 #[test]
 fn round_trips_have_rates_latencies_and_both_ends_cpu_time() {
-    let sample = sample(&network(
-        json!({"connections": 3, "threads": 2, "depth": 4, "batch": 2}),
-    ));
+    let sample = sample(&network(json!({"connections": 3, "threads": 2, "depth": 4, "batch": 2})));
     assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
     assert_eq!(sample.provenance, Some(Provenance::Measured));
     assert_eq!(sample.timing, Some(Timing::Real));
     let applied = sample.applied.unwrap();
-    assert_eq!(
-        (applied.device.as_str(), applied.variant.as_str()),
-        ("host", "as-is")
-    );
+    assert_eq!((applied.device.as_str(), applied.variant.as_str()), ("host", "as-is"));
     let work = sample.work.unwrap();
     assert_eq!(work.bytes, work.jobs * 64);
     assert!(work.doorbells >= work.jobs / 2);
@@ -89,12 +79,7 @@ fn streams_have_no_latencies() {
     assert_eq!(sample.status, Status::Ok, "{:?}", sample.error);
     assert!(sample.metrics["throughput"] > 0.0);
     assert!(sample.histogram.is_none());
-    assert!(
-        !sample
-            .metrics
-            .keys()
-            .any(|name| name.starts_with("latency"))
-    );
+    assert!(!sample.metrics.keys().any(|name| name.starts_with("latency")));
     let series = sample.series.unwrap();
     assert!(series.end_s.is_sorted());
     assert_eq!(series.end_s.len(), series.throughput.len());
@@ -103,9 +88,7 @@ fn streams_have_no_latencies() {
 
 #[test]
 fn a_rate_is_kept() {
-    let sample = sample(&network(
-        json!({"rate": 1000.0, "sample_s": 0.1, "depth": 8}),
-    ));
+    let sample = sample(&network(json!({"rate": 1000.0, "sample_s": 0.1, "depth": 8})));
     assert_eq!(sample.work.unwrap().jobs, 100);
 }
 
@@ -165,11 +148,7 @@ fn jobs_run_in_the_middle_third_and_are_verified() {
     assert!(one.metrics["job_throughput_alone"] > 0.0);
     assert!(one.metrics["throughput_before"] > 0.0);
     phases_follow_each_other(&one);
-    assert!(
-        one.warnings
-            .iter()
-            .any(|warning| warning.kind == "not-a-card")
-    );
+    assert!(one.warnings.iter().any(|warning| warning.kind == "not-a-card"));
     // Jobs that fail their verification, or that there are none of, leave no figures.
     let mut unknown = changes;
     unknown["beside"]["variant"] = "abacus".into();
@@ -193,10 +172,7 @@ fn phases_follow_each_other(one: &Sample) {
     assert_eq!(names, all[..names.len()]);
     assert!(names.len() >= 4, "{names:?}");
     for (one, next) in phases.iter().zip(&phases[1..]) {
-        assert!(
-            one.begin_s <= one.end_s && one.end_s <= next.begin_s + 1e-6,
-            "{phases:?}"
-        );
+        assert!(one.begin_s <= one.end_s && one.end_s <= next.begin_s + 1e-6, "{phases:?}");
     }
     assert_eq!(phases[2].begin_s, 0.0);
 }
@@ -212,17 +188,10 @@ fn any_operation_runs_beside_a_stream_with_a_rate() {
         })
     };
     for (beside, provenance) in [
-        (
-            jobs(&data, "decompress-deflate", json!({})),
-            Provenance::Measured,
-        ),
+        (jobs(&data, "decompress-deflate", json!({})), Provenance::Measured),
         (jobs(&data, "match-count", here), Provenance::Measured),
         (
-            jobs(
-                &data,
-                "decompress-deflate",
-                json!({"device": "emulated:bf2"}),
-            ),
+            jobs(&data, "decompress-deflate", json!({"device": "emulated:bf2"})),
             Provenance::Emulated,
         ),
         (dma("read", "shm"), Provenance::Measured),
@@ -272,26 +241,17 @@ fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
         (json!({"depth": 5000}), "depth is 5000"),
         (json!({"rate": -1.0}), "rate_per_s is -1"),
         (json!({"protocol": "udp"}), "protocol udp is given"),
-        (
-            json!({"protocol": "udp", "pattern": "stream"}),
-            "protocol udp is given",
-        ),
+        (json!({"protocol": "udp", "pattern": "stream"}), "protocol udp is given"),
         (
             json!({"protocol": "udp", "pattern": "stream", "rate": 5.0, "message_size": 8}),
             "message_bytes is 8",
         ),
-        (
-            json!({"pattern": "stream", "rate": 1e7, "sample_s": 60.0}),
-            "rate * sample_s",
-        ),
+        (json!({"pattern": "stream", "rate": 1e7, "sample_s": 60.0}), "rate * sample_s"),
         (json!({"slice_s": 1e-9}), "sample_s / slice_s is"),
         (json!({"beside": {}}), "beside is given"),
         (json!({"cores": []}), "the number of cores is 0"),
         (json!({"buffer_size": 1}), "unknown field `buffer_size`"),
-        (
-            json!({"destination": "127.0.0.1:1"}),
-            "unknown field `destination`",
-        ),
+        (json!({"destination": "127.0.0.1:1"}), "unknown field `destination`"),
         (json!({"source_node": ""}), "a node's name is 0"),
         (
             json!({"source_node": "dpu0", "hop": {
@@ -300,14 +260,8 @@ fn what_contradicts_itself_or_is_out_of_bounds_is_refused() {
             }}),
             "hop is given",
         ),
-        (
-            json!({"slice_s": 0.01, "beside": {"seed": 1}}),
-            "beside is with seed",
-        ),
-        (
-            json!({"slice_s": 0.01, "beside": {"device": "cpu"}}),
-            "beside: missing field",
-        ),
+        (json!({"slice_s": 0.01, "beside": {"seed": 1}}), "beside is with seed"),
+        (json!({"slice_s": 0.01, "beside": {"device": "cpu"}}), "beside: missing field"),
         (
             json!({"slice_s": 0.01, "beside": {
                 "kind": "memory", "pattern": "chase", "buffer_size": 65536,

@@ -76,10 +76,7 @@ fn jobs_run_beside_a_stream_from_another_node() {
             };
             let taken = sample_where(&network(&changes), begins_in_time);
             assert_eq!(taken.status, Status::Ok, "{:?}", taken.error);
-            assert_eq!(
-                taken.work.unwrap().jobs as f64 + taken.metrics["lost"],
-                600.0
-            );
+            assert_eq!(taken.work.unwrap().jobs as f64 + taken.metrics["lost"], 600.0);
             let [begin, end] = taken.series.as_ref().unwrap().jobs_s.unwrap();
             assert!(end - begin >= 0.099, "{begin} to {end}");
             assert!(taken.metrics["throughput_before"] > 0.0);
@@ -112,10 +109,7 @@ fn looked_at(taken: &Sample, source: Option<&str>, destination: Option<&str>, pa
     let mut ledgers = [0.0, 0.0];
     ledgers[usize::from(source.is_some())] += client;
     ledgers[usize::from(destination.is_some())] += server;
-    assert!(
-        (cpu.host_s - ledgers[0]).abs() < 1e-6,
-        "{cpu:?} {ledgers:?}"
-    );
+    assert!((cpu.host_s - ledgers[0]).abs() < 1e-6, "{cpu:?} {ledgers:?}");
     assert!((cpu.dpu_s - ledgers[1]).abs() < 1e-6, "{cpu:?} {ledgers:?}");
     let kinds: Vec<&str> = taken.warnings.iter().map(|one| one.kind.as_str()).collect();
     assert!(kinds.contains(&"one-machine"), "{kinds:?}");
@@ -159,10 +153,7 @@ fn an_agent_that_does_not_play_is_the_reason_why_a_test_is_skipped() {
 fn an_agent_that_dies_in_the_middle_is_a_failed_sample() {
     let name = "worker::network_nodes::an_agent_that_dies_in_the_middle_is_a_failed_sample";
     in_own_process(name, |agents| {
-        for (end, pattern) in [
-            ("source_node", "stream"),
-            ("destination_node", "round-trip"),
-        ] {
+        for (end, pattern) in [("source_node", "stream"), ("destination_node", "round-trip")] {
             // On a busy machine it may be gone before the test has begun.
             let mut attempts = (0..10).map(|_| {
                 let agent = agents.start("dpu0", true, far(Role::Dpu));

@@ -10,11 +10,7 @@ use overside_layers::{ContextLayer, DeviceLayer, Layered, LayeredContext};
 use overside_measure::{CompletionMode, Input, Setting, Status, Test, Worker};
 
 fn decompression(data: &DataSet, output_size: u64) -> Test {
-    Test {
-        buffer_size: 4096,
-        output_size: Some(output_size),
-        ..data.test("decompress-deflate")
-    }
+    Test { buffer_size: 4096, output_size: Some(output_size), ..data.test("decompress-deflate") }
 }
 
 #[test]
@@ -22,18 +18,10 @@ fn each_job_is_run_again_until_its_result_fits() {
     let data = DataSet::new(&text(1 << 16));
     for setting in [Setting::Static, Setting::Reconfiguration] {
         for completion in [CompletionMode::Event, CompletionMode::Poll] {
-            for (output_size, grown) in [
-                (1, 12.0),
-                (500, 4.0),
-                (2048, 1.0),
-                (4096, 0.0),
-                (1 << 30, 0.0),
-            ] {
-                let test = Test {
-                    setting,
-                    completion,
-                    ..decompression(&data, output_size)
-                };
+            for (output_size, grown) in
+                [(1, 12.0), (500, 4.0), (2048, 1.0), (4096, 0.0), (1 << 30, 0.0)]
+            {
+                let test = Test { setting, completion, ..decompression(&data, output_size) };
                 let sample = measured(&mut Worker::new(), &test);
                 assert_eq!(sample.metrics["grown"], grown, "{test:?}");
                 let work = sample.work.unwrap();
@@ -41,25 +29,15 @@ fn each_job_is_run_again_until_its_result_fits() {
             }
         }
     }
-    let whole = Test {
-        output_size: None,
-        ..decompression(&data, 1)
-    };
-    assert!(
-        !measured(&mut Worker::new(), &whole)
-            .metrics
-            .contains_key("grown")
-    );
+    let whole = Test { output_size: None, ..decompression(&data, 1) };
+    assert!(!measured(&mut Worker::new(), &whole).metrics.contains_key("grown"));
 }
 
 #[test]
 fn what_compresses_badly_grows_and_what_compresses_well_does_not() {
     let grown = |bytes: &[u8]| {
         let data = DataSet::new(bytes);
-        let test = Test {
-            output_size: Some(256),
-            ..data.test("compress-deflate")
-        };
+        let test = Test { output_size: Some(256), ..data.test("compress-deflate") };
         measured(&mut Worker::new(), &test).metrics["grown"]
     };
     assert_eq!(grown(&[b'a'; 1 << 16]), 0.0);
@@ -123,10 +101,7 @@ fn the_buffers_of_every_placement_grow_and_those_of_files_do() {
                     let sample = measured(&mut worker, &test);
                     let grown = sample.metrics.get("grown").copied();
                     assert_eq!(grown, output_size.map(|_| 2.0), "{placement} {setting:?}");
-                    assert_eq!(
-                        sample.model.is_some(),
-                        placement != "cpu" && grown.is_none()
-                    );
+                    assert_eq!(sample.model.is_some(), placement != "cpu" && grown.is_none());
                     let jobs = sample.work.unwrap().jobs as f64;
                     *each_ns = sample.elapsed_ns.unwrap() as f64 / jobs;
                 }
@@ -173,10 +148,7 @@ impl ContextLayer for ExpandingContext {
         let from = out.len();
         let count = inner.poll(out, max)?;
         for completion in &mut out[from..] {
-            let capacity = completion
-                .destination
-                .as_ref()
-                .map_or(0, |region| region.len());
+            let capacity = completion.destination.as_ref().map_or(0, |region| region.len());
             completion.result = Err(JobError::OutputTooSmall { capacity });
         }
         Ok(count)
@@ -209,20 +181,11 @@ fn a_result_that_never_fits_has_no_more_memory_than_the_right_one() {
         let sample = worker.measure(&test);
         assert_eq!(sample.status, Status::Failed);
         let message = sample.error.unwrap().message;
-        assert!(
-            message.contains("the output does not fit into"),
-            "{message}"
-        );
+        assert!(message.contains("the output does not fit into"), "{message}");
         let lengths = destinations.lock().unwrap();
-        let grown: Vec<usize> = (lengths.iter().copied())
-            .filter(|len| *len >= 1000)
-            .collect();
+        let grown: Vec<usize> = (lengths.iter().copied()).filter(|len| *len >= 1000).collect();
         // What nothing that is right is longer than.
-        let most = if operation.starts_with("compress") {
-            5184
-        } else {
-            4096
-        };
+        let most = if operation.starts_with("compress") { 5184 } else { 4096 };
         assert_eq!(grown, [1000, 2000, 4000, most]);
     }
 }

@@ -87,30 +87,10 @@ fn the_command_is_asked_for_what_the_test_says_and_answers_with_its_figures() {
 #[test]
 fn what_the_command_ends_with_is_the_samples_status_with_its_words() {
     for (script, status, kind, words) in [
-        (
-            "echo 'overside flow bench: none' >&2; exit 3",
-            Status::Skipped,
-            None,
-            "none",
-        ),
-        (
-            "echo wrong >&2; exit 101",
-            Status::Failed,
-            Some(FailureKind::Verification),
-            "wrong",
-        ),
-        (
-            "exit 100",
-            Status::Failed,
-            Some(FailureKind::Job),
-            "it says nothing",
-        ),
-        (
-            "echo figures",
-            Status::Failed,
-            Some(FailureKind::Internal),
-            "what it prints",
-        ),
+        ("echo 'overside flow bench: none' >&2; exit 3", Status::Skipped, None, "none"),
+        ("echo wrong >&2; exit 101", Status::Failed, Some(FailureKind::Verification), "wrong"),
+        ("exit 100", Status::Failed, Some(FailureKind::Job), "it says nothing"),
+        ("echo figures", Status::Failed, Some(FailureKind::Internal), "what it prints"),
     ] {
         let (_directory, test) = test(script, json!({}));
         let sample = sample(&test);

@@ -31,11 +31,7 @@ fn figures_agree(test: &Test, sample: &Sample) {
     let targets: Vec<_> = (placed.cpu.iter())
         .map(|cpu| ("cpu".to_string(), cpu))
         .chain(placed.devices.iter().enumerate().map(|(index, device)| {
-            let number = if index > 0 {
-                (index + 1).to_string()
-            } else {
-                String::new()
-            };
+            let number = if index > 0 { (index + 1).to_string() } else { String::new() };
             (format!("device{number}"), device)
         }))
         .collect();
@@ -45,10 +41,7 @@ fn figures_agree(test: &Test, sample: &Sample) {
     assert_eq!(work.jobs, sum(|target| target.jobs));
     assert_eq!(work.bytes, sum(|target| target.bytes));
     assert_eq!(work.bytes, work.jobs * test.buffer_size);
-    assert!(close(
-        metric("throughput"),
-        work.bytes as f64 / 1e6 / seconds
-    ));
+    assert!(close(metric("throughput"), work.bytes as f64 / 1e6 / seconds));
     let share = |bytes: u64| bytes as f64 / work.bytes as f64 * 100.0;
     let devices = placed.devices.iter().map(|target| target.bytes).sum();
     assert!(close(metric("device_share"), share(devices)));
@@ -95,11 +88,7 @@ fn every_placement_of_every_operation_is_measured_and_verified() {
                 "cpu" => Timing::Real,
                 _ => Timing::Virtual,
             };
-            assert_eq!(
-                sample.provenance,
-                Some(provenance),
-                "{operation} {placement}"
-            );
+            assert_eq!(sample.provenance, Some(provenance), "{operation} {placement}");
             assert_eq!(sample.timing, Some(timing));
             assert_eq!(sample.late, None);
             let share = sample.metrics["device_share"];
@@ -118,10 +107,7 @@ fn every_placement_of_every_operation_is_measured_and_verified() {
             assert_eq!(check.buffers, 16);
             values.push(check.value);
         }
-        assert!(
-            values.windows(2).all(|pair| pair[0] == pair[1]),
-            "{values:?}"
-        );
+        assert!(values.windows(2).all(|pair| pair[0] == pair[1]), "{values:?}");
     }
 }
 
@@ -137,21 +123,12 @@ fn several_devices_share_a_stream_with_the_cpu() {
         let sample = measured(&mut worker, &test);
         figures_agree(&test, &sample);
         let placed = sample.placement.as_ref().unwrap();
-        assert_eq!(
-            (placed.policy.as_str(), placed.devices.len()),
-            (placement, 2)
-        );
+        assert_eq!((placed.policy.as_str(), placed.devices.len()), (placement, 2));
         assert!(placed.events.is_empty(), "{:?}", placed.events);
         assert_eq!(sample.timing, Some(Timing::Virtual));
-        assert_eq!(
-            (sample.provenance, &sample.model),
-            (Some(Provenance::Emulated), &None)
-        );
+        assert_eq!((sample.provenance, &sample.model), (Some(Provenance::Emulated), &None));
         for (target, name) in placed.devices.iter().zip(test.devices()) {
-            let ran = target
-                .applied
-                .as_ref()
-                .map(|applied| applied.device.as_str());
+            let ran = target.applied.as_ref().map(|applied| applied.device.as_str());
             assert_eq!(ran, (target.jobs > 0).then_some(name));
         }
         if let Some(shares) = placement.strip_prefix("split:") {
@@ -159,10 +136,7 @@ fn several_devices_share_a_stream_with_the_cpu() {
             let asked = shares.split('+').map(|share| share.parse::<f64>().unwrap());
             for (name, asked) in ["device", "device2"].iter().zip(asked) {
                 let share = sample.metrics[&format!("{name}_own_share")];
-                assert!(
-                    (share - asked).abs() <= 2.0 * chunk + 0.5,
-                    "{placement} {name}: {share}"
-                );
+                assert!((share - asked).abs() <= 2.0 * chunk + 0.5, "{placement} {name}: {share}");
             }
         }
     }
@@ -172,10 +146,7 @@ fn several_devices_share_a_stream_with_the_cpu() {
     };
     let sample = worker.measure(&refused);
     let reason = sample.error.map(|error| error.message).unwrap();
-    assert!(
-        reason.contains("split:50") && reason.contains("2 devices"),
-        "{reason}"
-    );
+    assert!(reason.contains("split:50") && reason.contains("2 devices"), "{reason}");
 }
 
 #[test]
@@ -198,10 +169,7 @@ fn two_targets_of_this_machine_are_measured() {
     assert_eq!(variant(placed.cpu.as_ref().unwrap()), "libdeflate");
     assert_eq!(variant(&placed.devices[0]), "zlib");
     let method = sample.check.unwrap().method;
-    assert!(
-        method.contains(';'),
-        "each target has its own verifier: {method}"
-    );
+    assert!(method.contains(';'), "each target has its own verifier: {method}");
 }
 
 #[test]
@@ -250,10 +218,7 @@ fn stages_are_told_a_job_and_in_total() {
     for stage in ["queueing", "transfer", "engine"] {
         let total = sample.stages[&format!("device_{stage}_total_ns")];
         let mean = sample.stages[&format!("{stage}_ns")];
-        assert!(
-            (total - mean * device.jobs as f64).abs() <= 1e-6 * total.max(1.0),
-            "{stage}"
-        );
+        assert!((total - mean * device.jobs as f64).abs() <= 1e-6 * total.max(1.0), "{stage}");
     }
     // The engine's own rate, beside what the submitter saw.
     let engine = device.bytes as f64 / sample.stages["device_engine_total_ns"] * 1e3;
@@ -268,12 +233,7 @@ fn what_a_target_cannot_do_is_skipped_with_the_reason() {
     test.device = "emulated:bf3".into();
     let sample = worker.measure(&test);
     assert_eq!(sample.status, Status::Skipped);
-    assert!(
-        sample
-            .reason
-            .unwrap()
-            .contains("emulated:bf3 cannot compress-deflate")
-    );
+    assert!(sample.reason.unwrap().contains("emulated:bf3 cannot compress-deflate"));
     // Alone, the CPU can.
     test.placement = Some(Policy::Cpu);
     measured(&mut worker, &test);
@@ -296,11 +256,7 @@ fn a_device_that_fails_in_a_split_is_told_of() {
         let mut worker = faulty_device(fault, 20, times);
         let sample = measured(&mut worker, &test);
         figures_agree(&test, &sample);
-        assert!(
-            warned(&sample, "fallback"),
-            "{fault:?}: {:?}",
-            sample.warnings
-        );
+        assert!(warned(&sample, "fallback"), "{fault:?}: {:?}", sample.warnings);
         let placed = sample.placement.unwrap();
         assert!(!placed.events.is_empty());
         assert!(placed.devices[0].failed > 0, "{fault:?}");
@@ -330,11 +286,7 @@ fn a_wrong_result_of_one_target_is_a_failed_sample() {
             let test = placed(&data, operation, placement);
             let sample = faulty_device(fault, 0, Times::Always).measure(&test);
             assert_eq!(sample.status, Status::Failed, "{fault:?} {placement}");
-            assert_eq!(
-                sample.error.unwrap().kind,
-                FailureKind::Verification,
-                "{fault:?}"
-            );
+            assert_eq!(sample.error.unwrap().kind, FailureKind::Verification, "{fault:?}");
         }
     }
     // Also when it begins under the clock.
@@ -353,10 +305,7 @@ fn a_core_of_this_machine_is_not_one_of_the_cards() {
     assert!(warned(&sample, "stand-in"));
     assert_eq!(sample.placement.unwrap().initiator, Initiator::Soc);
     let missing = sample.model.unwrap().missing;
-    assert!(
-        missing.iter().any(|term| term.contains("link")),
-        "{missing:?}"
-    );
+    assert!(missing.iter().any(|term| term.contains("link")), "{missing:?}");
     test.placement = Some(Policy::Device);
     assert!(!warned(&measured(&mut worker, &test), "stand-in"));
 }

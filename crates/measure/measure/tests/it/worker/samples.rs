@@ -29,10 +29,7 @@ fn every_operation_by_every_library_is_measured_and_verified() {
             }
             let sample = measured(&mut worker, &test);
             let applied = sample.applied.as_ref().unwrap();
-            assert_eq!(
-                (applied.device.as_str(), applied.variant.as_str()),
-                ("cpu", variant.name)
-            );
+            assert_eq!((applied.device.as_str(), applied.variant.as_str()), ("cpu", variant.name));
             assert_eq!(sample.provenance, Some(Provenance::Measured));
             assert_eq!(sample.timing, Some(Timing::Real));
             assert_eq!(sample.check.as_ref().unwrap().buffers, 16);
@@ -52,32 +49,19 @@ fn figures_agree(test: &Test, sample: &Sample) {
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9;
     assert!(work.jobs > 0 && work.doorbells > 0 && work.doorbells <= work.jobs);
     assert_eq!(work.bytes, work.jobs * test.buffer_size);
-    assert!(close(
-        metric("throughput"),
-        work.bytes as f64 / 1e6 / seconds
-    ));
+    assert!(close(metric("throughput"), work.bytes as f64 / 1e6 / seconds));
     assert!(close(metric("rate"), work.jobs as f64 / seconds));
     assert!(seconds >= test.sample_s || work.jobs == 1);
     let order =
         ["min", "p50", "p90", "p99", "p999", "max"].map(|name| metric(&format!("latency_{name}")));
     assert!(order.is_sorted(), "{order:?}");
     assert!(metric("latency_max") <= seconds * 1e6);
-    let compresses = matches!(
-        test.operation,
-        Operation::Compress(_) | Operation::Decompress(_)
-    );
+    let compresses = matches!(test.operation, Operation::Compress(_) | Operation::Decompress(_));
     assert_eq!(work.compressed_bytes.is_some(), compresses);
     assert_eq!(sample.metrics.contains_key("ratio"), compresses);
     if compresses {
-        assert!(
-            metric("ratio") > 0.0 && metric("ratio") < 1.0,
-            "{}",
-            metric("ratio")
-        );
-        assert!(close(
-            metric("compressed_throughput"),
-            metric("throughput") * metric("ratio")
-        ));
+        assert!(metric("ratio") > 0.0 && metric("ratio") < 1.0, "{}", metric("ratio"));
+        assert!(close(metric("compressed_throughput"), metric("throughput") * metric("ratio")));
     }
     let cpu = sample.cpu.unwrap();
     assert_eq!((cpu.dpu_s, cpu.emulator_s), (0.0, 0.0));
@@ -90,12 +74,8 @@ fn figures_agree(test: &Test, sample: &Sample) {
 fn compressing_and_decompressing_the_same_data_give_the_same_check_value() {
     let data = DataSet::new(&text(1 << 17));
     let mut worker = Worker::new();
-    let mut value = |operation: &str| {
-        measured(&mut worker, &data.test(operation))
-            .check
-            .unwrap()
-            .value
-    };
+    let mut value =
+        |operation: &str| measured(&mut worker, &data.test(operation)).check.unwrap().value;
     let one = value("compress-deflate");
     assert_eq!(one, value("decompress-lz4"));
     assert_eq!(one, value("copy"));
@@ -111,13 +91,7 @@ fn depth_batch_threads_and_reaping_can_be_anything() {
     for (depth, batch) in [(1, 1), (1, 4096), (2, 1), (16, 16), (64, 3), (500, 500)] {
         for completion in [CompletionMode::Event, CompletionMode::Poll] {
             for threads in [1, 2] {
-                let test = Test {
-                    depth,
-                    batch,
-                    completion,
-                    threads,
-                    ..data.test("hash-xxh3")
-                };
+                let test = Test { depth, batch, completion, threads, ..data.test("hash-xxh3") };
                 let sample = measured(&mut worker, &test);
                 let work = sample.work.unwrap();
                 let least = work.jobs.div_ceil(batch.min(depth.div_ceil(2)) as u64);
@@ -187,10 +161,7 @@ fn what_the_device_cannot_do_is_skipped_with_its_reason() {
     let mut worker = Worker::new();
     let changes: [(Change, &str); 3] = [
         (|test| test.variant = "lz4".into(), "there are: "),
-        (
-            |test| (test.variant, test.level) = ("isal".into(), Some(9)),
-            "levels",
-        ),
+        (|test| (test.variant, test.level) = ("isal".into(), Some(9)), "levels"),
         (|test| test.buffer_size = 1 << 20, "less than one buffer"),
     ];
     for (change, reason) in changes {
@@ -210,17 +181,9 @@ fn what_is_wrong_with_a_test_is_named() {
     let data = DataSet::new(&text(1 << 14));
     let mut worker = Worker::new();
     let changes: [(Change, FailureKind, &str); 6] = [
-        (
-            |test| test.patterns = vec!["(".into()],
-            Job,
-            "does not compile",
-        ),
+        (|test| test.patterns = vec!["(".into()], Job, "does not compile"),
         (|_| (), Job, "at least one pattern"),
-        (
-            |test| test.device = "cpus".into(),
-            Job,
-            "did you mean \"cpu\"",
-        ),
+        (|test| test.device = "cpus".into(), Job, "did you mean \"cpu\""),
         (|test| test.device = "bf2".into(), Job, "emulated:bf2"),
         (|test| test.depth = 0, Internal, "depth is 0"),
         (
@@ -289,18 +252,11 @@ fn json_goes_in_and_out() {
     wrong["bufer_size"] = 1.into();
     let error = worker.measure_json(&wrong.to_string()).unwrap_err();
     assert!(error.to_string().contains("bufer_size"), "{error}");
-    for (key, value) in [
-        ("depth", 5000),
-        ("buffer_size", 2_000_000_000),
-        ("threads", 0),
-    ] {
+    for (key, value) in [("depth", 5000), ("buffer_size", 2_000_000_000), ("threads", 0)] {
         let mut wrong = json.clone();
         wrong[key] = value.into();
         let error = worker.measure_json(&wrong.to_string()).unwrap_err();
-        assert!(
-            matches!(&error, TestError::Bound(bound) if bound.field == key),
-            "{error}"
-        );
+        assert!(matches!(&error, TestError::Bound(bound) if bound.field == key), "{error}");
     }
     assert!(worker.measure_json("{").is_err());
 }
@@ -332,16 +288,10 @@ fn each_timing_of_an_emulated_device_says_what_it_is() {
         if said != Timing::Functional {
             // A completion is never earlier than the model's typical time, so none is earlier
             // than its least.
-            assert!(
-                sample.metrics["latency_min"] * 1e3 >= model.low_ns as f64 * 0.9,
-                "{sample:?}"
-            );
+            assert!(sample.metrics["latency_min"] * 1e3 >= model.low_ns as f64 * 0.9, "{sample:?}");
         }
     }
-    let bf3 = Test {
-        device: "emulated:bf3".into(),
-        ..data.test("compress-deflate")
-    };
+    let bf3 = Test { device: "emulated:bf3".into(), ..data.test("compress-deflate") };
     let sample = worker.measure(&bf3);
     assert_eq!(sample.status, Status::Skipped);
     assert!(sample.reason.unwrap().contains("cannot compress-deflate"));

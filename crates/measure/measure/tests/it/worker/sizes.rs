@@ -23,10 +23,7 @@ struct Files {
 
 impl Files {
     fn new(lengths: &[usize]) -> Self {
-        let files = Self {
-            dir: tempfile::tempdir().unwrap(),
-            data: DataSet::new(b""),
-        };
+        let files = Self { dir: tempfile::tempdir().unwrap(), data: DataSet::new(b"") };
         let bytes = text(lengths.iter().copied().max().unwrap_or(0));
         for (number, &len) in lengths.iter().enumerate() {
             std::fs::write(files.dir.path().join(number.to_string()), &bytes[..len]).unwrap();
@@ -77,11 +74,7 @@ fn files_are_pieces_and_longer_ones_are_cut() {
     let sample = of(&test);
     // 30,000, 30,000 and 10,000; 30,000; 7.
     assert_eq!(buffers(&sample), 5);
-    let inputs = Test {
-        input: Input::Files,
-        placement: Some(Policy::Device),
-        ..test.clone()
-    };
+    let inputs = Test { input: Input::Files, placement: Some(Policy::Device), ..test.clone() };
     let sample = of(&inputs);
     let streams = sample.placement.as_ref().unwrap().streams;
     assert_eq!(sample.work.unwrap().jobs, 5 * streams);
@@ -96,17 +89,12 @@ fn files_are_pieces_and_longer_ones_are_cut() {
 #[test]
 fn batches_of_a_table_are_pieces() {
     let files = Files::new(&[]);
-    let rows: String = (0..10_000)
-        .map(|row| format!("{row},{}\n", row % 7))
-        .collect();
+    let rows: String = (0..10_000).map(|row| format!("{row},{}\n", row % 7)).collect();
     let rows = format!("number,rest\n{rows}");
     let table = Table::csv(rows.as_bytes(), CsvOptions::default()).unwrap();
     let path = files.dir.path().join("data");
     let pool = Arc::new(CodecPool::new(NonZeroUsize::MIN).unwrap());
-    let options = PackOptions {
-        layout: Layout::File,
-        ..PackOptions::default()
-    };
+    let options = PackOptions { layout: Layout::File, ..PackOptions::default() };
     let schema = table.schema().clone();
     let mut packer = Packer::new(File::create(&path).unwrap(), schema, options, &pool).unwrap();
     let first = table.into_iter().next().unwrap().unwrap();
@@ -134,10 +122,7 @@ fn contexts_are_set_up_again_when_the_length_changes() {
     let differ = Files::new(&[20_000, 10_000]);
     for (files, every) in [(&same, 0.0), (&differ, 1.0)] {
         let still = files.test();
-        let again = Test {
-            setting: Setting::Reconfiguration,
-            ..still.clone()
-        };
+        let again = Test { setting: Setting::Reconfiguration, ..still.clone() };
         let (still, again) = (of(&still), of(&again));
         let expected = seconds_a_job(&still) + every * SET_UP_S;
         let found = seconds_a_job(&again);
@@ -169,18 +154,12 @@ fn a_placement_is_set_up_again_when_the_length_changes() {
     let placed = sample.placement.as_ref().unwrap();
     // The first stream begins with one more than the others, which begin as the last one ended.
     assert_eq!(placed.devices[0].setups, 2 * placed.streams + 1);
-    let spread = of(&Test {
-        input: Input::Buffers,
-        placement: Policy::split(50.0).ok(),
-        ..test.clone()
-    });
+    let spread =
+        of(&Test { input: Input::Buffers, placement: Policy::split(50.0).ok(), ..test.clone() });
     let placed = spread.placement.as_ref().unwrap();
     assert_eq!(spread.work.unwrap().jobs, 5 * placed.streams);
     assert!(placed.devices[0].setups >= 2 * placed.streams, "{placed:?}");
-    let fixed = of(&Test {
-        sizes: Sizes::Fixed,
-        ..test
-    });
+    let fixed = of(&Test { sizes: Sizes::Fixed, ..test });
     let placed = fixed.placement.as_ref().unwrap();
     assert_eq!(placed.devices[0].setups, 3 * placed.streams);
 }
@@ -217,11 +196,7 @@ fn inputs_are_cut_to_what_the_devices_take_and_the_sample_says_so() {
     let streams = sample.placement.as_ref().unwrap().streams;
     // The card takes 2 MiB.
     assert_eq!(sample.work.unwrap().jobs, 3 * streams);
-    let said = sample
-        .warnings
-        .iter()
-        .find(|one| one.kind == "cut")
-        .unwrap();
+    let said = sample.warnings.iter().find(|one| one.kind == "cut").unwrap();
     assert!(
         said.message.contains("2097152") && said.message.contains("8388608"),
         "{}",
@@ -229,14 +204,8 @@ fn inputs_are_cut_to_what_the_devices_take_and_the_sample_says_so() {
     );
 
     // The CPU alone takes it as it is.
-    let sample = of(&Test {
-        placement: Some(Policy::Cpu),
-        ..test.clone()
-    });
-    assert_eq!(
-        sample.work.unwrap().jobs,
-        sample.placement.as_ref().unwrap().streams
-    );
+    let sample = of(&Test { placement: Some(Policy::Cpu), ..test.clone() });
+    assert_eq!(sample.work.unwrap().jobs, sample.placement.as_ref().unwrap().streams);
     assert!(sample.warnings.iter().all(|one| one.kind != "cut"));
 
     // Buffers of a requested size are not cut.

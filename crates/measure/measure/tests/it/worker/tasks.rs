@@ -30,10 +30,7 @@ fn a_kind_that_there_is_not_is_refused() {
     for kind in [json!("teleport"), json!(7)] {
         let message = refused(&json!({"kind": kind}));
         assert!(message.contains("kind is"), "{message}");
-        assert!(
-            message.contains("jobs, hash, memory, dma, network"),
-            "{message}"
-        );
+        assert!(message.contains("jobs, hash, memory, dma, network"), "{message}");
     }
     assert!(refused(&memory(json!({"depth": 3}))).contains("unknown field `depth`"));
     assert!(refused(&json!([1])).contains("this is not a test"));
@@ -76,10 +73,7 @@ fn figures_agree(sample: &Sample, threads: u64) {
     assert!(ns >= 2e6 && work.jobs > 0);
     let close = |name: &str, expected: f64| {
         if let Some(told) = sample.metrics.get(name) {
-            assert!(
-                (told / expected - 1.0).abs() < 1e-9,
-                "{name}: {told}, {expected}"
-            );
+            assert!((told / expected - 1.0).abs() < 1e-9, "{name}: {told}, {expected}");
         }
     };
     let access_ns = ns * threads as f64 / work.jobs as f64;
@@ -87,20 +81,16 @@ fn figures_agree(sample: &Sample, threads: u64) {
     close("access_time", access_ns);
     close("access_rate", work.jobs as f64 / ns * 1e3);
     close("bandwidth", work.bytes as f64 / ns * 1e3);
-    if let (Some(mean), Some(best)) = (
-        sample.metrics.get("bandwidth"),
-        sample.metrics.get("best_bandwidth"),
-    ) {
+    if let (Some(mean), Some(best)) =
+        (sample.metrics.get("bandwidth"), sample.metrics.get("best_bandwidth"))
+    {
         assert!(*best >= mean * (1.0 - 1e-9), "{best} {mean}");
     }
     // Neither a loop that was left out nor one that did something else: a core reads in 0.02 ns to
     // 100 µs.
     assert!(access_ns >= 0.02, "{access_ns}");
     let spent_ns = sample.cpu.unwrap().host_s * 1e9 / work.jobs as f64;
-    assert!(
-        (0.0..1e5).contains(&spent_ns) && spent_ns > 0.0,
-        "{spent_ns}"
-    );
+    assert!((0.0..1e5).contains(&spent_ns) && spent_ns > 0.0, "{spent_ns}");
 }
 
 #[test]
@@ -115,18 +105,9 @@ fn the_same_seed_checks_the_same() {
 fn counted_events_or_the_reason() {
     let sample = sample(&memory(json!({"events": true})));
     assert_eq!(sample.status, Status::Ok);
-    let warned = sample
-        .warnings
-        .iter()
-        .find(|warning| warning.kind == "events");
-    for event in [
-        "cycles",
-        "instructions",
-        "l1d_misses",
-        "l2_misses",
-        "llc_misses",
-        "dtlb_misses",
-    ] {
+    let warned = sample.warnings.iter().find(|warning| warning.kind == "events");
+    for event in ["cycles", "instructions", "l1d_misses", "l2_misses", "llc_misses", "dtlb_misses"]
+    {
         let named = warned.is_some_and(|warning| warning.message.contains(event));
         assert!(sample.metrics.contains_key(event) != named, "{event}");
     }
@@ -191,10 +172,9 @@ fn hash(operation: &str, calls: &str, buffer_size: u64) -> Value {
 fn every_hash_is_measured_as_calls_and_verified() {
     for algorithm in overside_ops::HashAlgorithm::ALL {
         let operation = format!("hash-{}", algorithm.name());
-        for (calls, metric, unit) in [
-            ("chain", "call_latency", 1.0),
-            ("row", "call_bandwidth", 1e3),
-        ] {
+        for (calls, metric, unit) in
+            [("chain", "call_latency", 1.0), ("row", "call_bandwidth", 1e3)]
+        {
             for size in [16, 5000] {
                 let sample = sample(&hash(&operation, calls, size));
                 assert_eq!(sample.status, Status::Ok, "{operation}: {:?}", sample.error);

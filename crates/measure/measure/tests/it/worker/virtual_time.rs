@@ -100,9 +100,7 @@ fn figures(sample: &Sample) -> (u64, u64, Vec<(String, f64)>) {
     (
         sample.elapsed_ns.unwrap(),
         sample.work.unwrap().jobs,
-        metrics
-            .map(|(name, value)| (name.clone(), *value))
-            .collect(),
+        metrics.map(|(name, value)| (name.clone(), *value)).collect(),
     )
 }
 
@@ -145,12 +143,7 @@ fn a_busy_machine_gives_the_same_figures_of_dma_at_published_rates() {
         let busy = beside_load(|| sample_of(&test));
         let of_engine = |sample: &Sample| {
             let (elapsed, jobs, _) = figures(sample);
-            (
-                elapsed,
-                jobs,
-                sample.metrics["throughput"],
-                sample.metrics["rate"],
-            )
+            (elapsed, jobs, sample.metrics["throughput"], sample.metrics["rate"])
         };
         assert_eq!(of_engine(&busy), of_engine(&quiet), "{test}");
     }
@@ -179,10 +172,7 @@ fn with_a_placement_a_job_also_costs_its_submitter_something() {
         sample_s: 0.05,
         ..data.test("compress-deflate")
     };
-    let placed = Test {
-        placement: Some("device".parse().unwrap()),
-        ..alone.clone()
-    };
+    let placed = Test { placement: Some("device".parse().unwrap()), ..alone.clone() };
     let each = |sample: &Sample| {
         let jobs = sample.work.unwrap().jobs;
         sample.elapsed_ns.unwrap() as f64 / jobs as f64
@@ -218,10 +208,7 @@ fn a_split_takes_as_long_as_the_longer_of_its_targets() {
     assert!(seconds >= 0.95 * spent_s / 4.0, "{seconds} {spent_s}");
     // On a busy machine handing chunks over may take longer than they do.
     let submitter_s = sample.stages["submit_ns"] / 1e9 * sample.work.unwrap().jobs as f64;
-    assert!(
-        seconds <= 1.5 * submitter_s.max(spent_s / 4.0),
-        "{seconds} {spent_s} {submitter_s}"
-    );
+    assert!(seconds <= 1.5 * submitter_s.max(spent_s / 4.0), "{seconds} {spent_s} {submitter_s}");
     // The time of the submitter and the chunks is this machine's; the card's time is on no ledger.
     let host_s = sample.cpu.unwrap().host_s;
     assert!(host_s >= 0.9 * spent_s, "{host_s} {spent_s}");
@@ -246,10 +233,8 @@ fn a_cards_cores_and_its_engine_share_a_stream() {
         assert!(placed.cpu.is_none());
         let bytes: Vec<f64> = placed.devices.iter().map(|one| one.bytes as f64).collect();
         let all = bytes.iter().sum::<f64>();
-        let (seconds, submitter_s) = (
-            sample.elapsed_ns.unwrap() as f64 / 1e9,
-            sample.cpu.unwrap().host_s,
-        );
+        let (seconds, submitter_s) =
+            (sample.elapsed_ns.unwrap() as f64 / 1e9, sample.cpu.unwrap().host_s);
         (all, bytes[0] / all, seconds, submitter_s)
     };
     for (placement, first, mib_per_s) in [
@@ -311,11 +296,7 @@ fn the_split_box_gives_the_studys_points_inside_the_models_interval() {
         let percent = match test.placement.unwrap() {
             Policy::Cpu => 0.0,
             Policy::Device => 100.0,
-            split => split
-                .to_string()
-                .trim_start_matches("split:")
-                .parse()
-                .unwrap(),
+            split => split.to_string().trim_start_matches("split:").parse().unwrap(),
         };
         if ![0.0, 50.0, 90.0, 100.0].contains(&percent) {
             continue;
@@ -351,10 +332,7 @@ fn the_split_box_gives_the_studys_points_inside_the_models_interval() {
         let rounded_ns = tolerance * found_ns;
         let what = format!("{:?} {percent} %: {found_ns} ns", test.setting);
         assert!((share - percent / 100.0).abs() < 1e-3, "{what}, {share}");
-        assert!(
-            found_ns + rounded_ns >= shortest_ns,
-            "{what}, {shortest_ns}"
-        );
+        assert!(found_ns + rounded_ns >= shortest_ns, "{what}, {shortest_ns}");
         if percent > 0.0 {
             assert_eq!(sample.timing, Some(Timing::Virtual), "{what}");
             assert!(found_ns <= longest_ns + rounded_ns, "{what}, {longest_ns}");
@@ -395,20 +373,13 @@ fn whole_files_are_joined_one_after_the_other() {
     let placed = sample.placement.as_ref().unwrap();
     // Three files with a byte in them, of 3, 2 and 1 buffers.
     let bytes = [80_000, 40_000, 7];
-    assert_eq!(
-        sample.work.unwrap().bytes,
-        placed.streams * bytes.iter().sum::<u64>()
-    );
+    assert_eq!(sample.work.unwrap().bytes, placed.streams * bytes.iter().sum::<u64>());
     assert_eq!(sample.work.unwrap().jobs, placed.streams * 6);
     assert_eq!(placed.devices[0].setups, placed.streams * 3);
     // Each takes the 13.5 ms of its context, and next to nothing else.
     let seconds = sample.elapsed_ns.unwrap() as f64 / 1e9 / placed.streams as f64;
     assert!((0.0405..0.0425).contains(&seconds), "{seconds}");
-    let mean = bytes
-        .iter()
-        .map(|&bytes| bytes as f64 / 0.0137 / 1e6)
-        .sum::<f64>()
-        / 3.0;
+    let mean = bytes.iter().map(|&bytes| bytes as f64 / 0.0137 / 1e6).sum::<f64>() / 3.0;
     let found = sample.metrics["file_throughput"];
     assert!((found / mean - 1.0).abs() < 0.05, "{found} {mean}");
 
@@ -452,33 +423,18 @@ fn adaptive_sizes_are_verified_at_every_length() {
     let sample = measured(&mut Worker::new(), &test);
     let placed = sample.placement.as_ref().unwrap();
     let bytes = placed.chunk_bytes.unwrap();
-    assert!(
-        bytes.is_power_of_two() && (4096..=1 << 18).contains(&bytes),
-        "{bytes}"
-    );
+    assert!(bytes.is_power_of_two() && (4096..=1 << 18).contains(&bytes), "{bytes}");
     // 256 of 4 KiB, half as many of 8 KiB, and so on to 4 of 256 KiB.
     let check = sample.check.as_ref().unwrap();
     assert_eq!(check.buffers, 508);
 
-    let fixed = Test {
-        sizes: Sizes::Fixed,
-        ..test.clone()
-    };
+    let fixed = Test { sizes: Sizes::Fixed, ..test.clone() };
     let fixed = measured(&mut Worker::new(), &fixed);
     assert_eq!(fixed.placement.as_ref().unwrap().chunk_bytes, None);
     for other in [
-        Test {
-            placement: Some(Policy::Device),
-            ..test.clone()
-        },
-        Test {
-            setting: Setting::Reconfiguration,
-            ..test.clone()
-        },
-        Test {
-            operation: "decompress-deflate".parse().unwrap(),
-            ..test.clone()
-        },
+        Test { placement: Some(Policy::Device), ..test.clone() },
+        Test { setting: Setting::Reconfiguration, ..test.clone() },
+        Test { operation: "decompress-deflate".parse().unwrap(), ..test.clone() },
     ] {
         assert!(other.check().is_err());
     }

@@ -51,23 +51,14 @@ impl Demand {
     }
 
     fn offloads(&self) -> impl Iterator<Item = &Offload> {
-        self.stages
-            .iter()
-            .filter_map(|stage| stage.offload.as_ref())
+        self.stages.iter().filter_map(|stage| stage.offload.as_ref())
     }
 
     /// Bytes a second that `limits` and the network carry; infinite if nothing is used up.
     pub(super) fn capacity(&self, limits: Limits) -> f64 {
-        let network = if self.network > 0.0 {
-            1.0 / self.network
-        } else {
-            f64::INFINITY
-        };
-        let payable = if self.driving > 0.0 {
-            (limits.cores / self.driving).floor()
-        } else {
-            f64::INFINITY
-        };
+        let network = if self.network > 0.0 { 1.0 / self.network } else { f64::INFINITY };
+        let payable =
+            if self.driving > 0.0 { (limits.cores / self.driving).floor() } else { f64::INFINITY };
         let most = limits.cards.min(payable);
         let carried = if self.cards() == 0.0 {
             self.carried(limits.cores, 0.0)
@@ -101,11 +92,7 @@ impl Demand {
     /// Bytes a second that `cores` and `cards` carry with all of the cards in use.
     fn carried(&self, cores: f64, cards: f64) -> f64 {
         // Cores without limit have room for any number of cards.
-        let idle = if self.driving > 0.0 && cores.is_finite() {
-            self.driving * cards
-        } else {
-            0.0
-        };
+        let idle = if self.driving > 0.0 && cores.is_finite() { self.driving * cards } else { 0.0 };
         // Where the cards of a stage are used up, and where they must not be.
         let bend = |offload: &Offload| cards / offload.cards;
         let mut bends: Vec<f64> = self.offloads().map(bend).collect();
@@ -122,11 +109,8 @@ impl Demand {
                     _ => stage.cores.unwrap_or(0.0),
                 })
                 .sum();
-            let reach = if slope > 0.0 {
-                rate + (cores - used).max(0.0) / slope
-            } else {
-                f64::INFINITY
-            };
+            let reach =
+                if slope > 0.0 { rate + (cores - used).max(0.0) / slope } else { f64::INFINITY };
             if reach <= bend {
                 return reach;
             }
@@ -154,11 +138,7 @@ impl StageDemand {
         let share = self.share(rate, cards);
         let feeding = (self.offload.as_ref()).map_or(0.0, |one| one.cores * rate * share);
         let left = rate * (1.0 - share);
-        Some(if left > 0.0 {
-            feeding + left * self.cores?
-        } else {
-            feeding
-        })
+        Some(if left > 0.0 { feeding + left * self.cores? } else { feeding })
     }
 }
 

@@ -115,10 +115,7 @@ impl<'a> WorkloadModel<'a> {
 
     /// The link that the stages on one card share.
     pub(super) fn link(&mut self, card: &str, link: &Link) {
-        let ends = [
-            ("to_device", &link.to_device),
-            ("from_device", &link.from_device),
-        ];
+        let ends = [("to_device", &link.to_device), ("from_device", &link.from_device)];
         for (slot, (end, rate)) in self.links.iter_mut().zip(ends) {
             *slot = rate.as_ref().map(|rate| {
                 let name = format!("{card}/link.{end}");
@@ -147,25 +144,14 @@ impl<'a> WorkloadModel<'a> {
         };
         let core = rate("one core", known.core);
         let fed = rate("one core that feeds the device", known.fed);
-        let device = (known
-            .device
-            .as_ref()
-            .and_then(|answer| answer.as_ref().ok()))
-        .map(|rate| {
+        let device = (known.device.as_ref().and_then(|answer| answer.as_ref().ok())).map(|rate| {
             let name = named("one card");
             let interval = rate.interval.scale(1.0 / Unit::MBPerS.in_base());
             let facts = rate.facts.clone();
             insert(&mut self.evidence, &name, interval, Unit::MBPerS, facts);
             name
         });
-        self.stages.push(StageModel {
-            task,
-            keep: keep_name,
-            ratio,
-            core,
-            device,
-            fed,
-        });
+        self.stages.push(StageModel { task, keep: keep_name, ratio, core, device, fed });
     }
 
     /// Returns the resources that one byte a second takes, and how many bytes a second then enter
@@ -197,9 +183,7 @@ impl<'a> WorkloadModel<'a> {
                 };
                 for ((link, load), bytes) in self.links.iter().zip(&mut links).zip([flow, returned])
                 {
-                    *load += link
-                        .as_ref()
-                        .map_or(Ok(0.0), |name| Ok(bytes / v.get(name)?))?;
+                    *load += link.as_ref().map_or(Ok(0.0), |name| Ok(bytes / v.get(name)?))?;
                 }
             }
             work.push(plain);
@@ -249,9 +233,7 @@ impl<'a> WorkloadModel<'a> {
             cards: (demand.cards() * rate).min(whole_cards),
             whole_cards,
             enters: enters.iter().map(|one| one * rate).collect(),
-            shares: (demand.stages.iter())
-                .map(|one| one.share(rate, whole_cards))
-                .collect(),
+            shares: (demand.stages.iter()).map(|one| one.share(rate, whole_cards)).collect(),
             network: demand.network * rate,
         })
     }

@@ -99,13 +99,7 @@ fn stage_known(
         })),
         (Candidate::Profile(profile), ratio) => {
             let ratio = ratio.map_or(1.0, |ratio| ratio.typ);
-            Some(card_rate(
-                profile,
-                operation,
-                stage,
-                ratio,
-                workload.buffer_bytes,
-            ))
+            Some(card_rate(profile, operation, stage, ratio, workload.buffer_bytes))
         }
     };
     let fed = match with {
@@ -174,9 +168,7 @@ fn card_rate(
     };
     let entry = profile.able(operation).map_err(none)?;
     let bytes = buffer_bytes.min(longest(entry, operation, ratio));
-    Pair::modelled(profile, operation, &stage.patterns, ratio, bytes)
-        .map_err(none)?
-        .alone()
+    Pair::modelled(profile, operation, &stage.patterns, ratio, bytes).map_err(none)?.alone()
 }
 
 /// Chooses the stages that the cards do. Also returns the most that any placement carries.
@@ -215,11 +207,7 @@ fn most(capacities: Vec<Option<Answer>>) -> Option<Answer> {
             (Some(Ok(most)), Err(_)) => Some(Ok(most)),
             (Some(Ok(most)), Ok(one)) => {
                 let interval = most.interval.with(one.interval, f64::max);
-                let larger = if one.interval.typ > most.interval.typ {
-                    one
-                } else {
-                    most
-                };
+                let larger = if one.interval.typ > most.interval.typ { one } else { most };
                 Some(Ok(Prediction { interval, ..larger }))
             }
         };
@@ -255,9 +243,7 @@ fn rank(
     let value = match &workload.prices {
         Some(prices) => shape.per_hour(prices, on_device),
         // A card is worth something even if nobody says what.
-        None => shape.predict(on_device, |loads, _| {
-            Ok(loads.cores + 1e-3 * loads.cards + 1e-6)
-        }),
+        None => shape.predict(on_device, |loads, _| Ok(loads.cores + 1e-3 * loads.cards + 1e-6)),
     };
     (sure, typical(value))
 }
@@ -278,10 +264,8 @@ impl ChosenPlacement<'_> {
     fn plan(&self, with: &Candidate<'_>) -> Plan {
         let workload = self.workload;
         let wanted = workload.rate_bytes_per_s.typ;
-        let cores = (self
-            .shape
-            .predict(self.on_device, |loads, _| Ok(loads.cores.max(1e-6))))
-        .map_err(|none| self.explained(none));
+        let cores = (self.shape.predict(self.on_device, |loads, _| Ok(loads.cores.max(1e-6))))
+            .map_err(|none| self.explained(none));
         let cards = self.uses_cards().then(|| {
             let mut cards = (self.shape).predict(self.on_device, |loads, _| Ok(loads.cards))?;
             // There are no more, whatever the doubt about what one of them does.
@@ -345,12 +329,7 @@ impl ChosenPlacement<'_> {
 
     /// Adds the stage whose rate on a core is missing.
     fn explained(&self, none: NoPrediction) -> NoPrediction {
-        let stages = self
-            .workload
-            .stages
-            .iter()
-            .zip(self.known)
-            .zip(self.on_device);
+        let stages = self.workload.stages.iter().zip(self.known).zip(self.on_device);
         let mut names: Vec<String> = stages
             .filter(|((stage, known), placed)| {
                 stage.task != Task::Send && known.core.is_none() && !**placed
@@ -417,21 +396,11 @@ impl ChosenPlacement<'_> {
             }
         }
         let typical = |one: &(String, Option<Interval>)| one.1.map_or(-1.0, |used| used.typ);
-        let most = parts
-            .into_iter()
-            .max_by(|a, b| typical(a).total_cmp(&typical(b)));
+        let most = parts.into_iter().max_by(|a, b| typical(a).total_cmp(&typical(b)));
         match most {
-            Some((what, Some(used))) => Bottleneck {
-                what,
-                used: Some(used),
-            },
+            Some((what, Some(used))) => Bottleneck { what, used: Some(used) },
             _ => Bottleneck {
-                what: if self.uses_cards() {
-                    "cards"
-                } else {
-                    "not known"
-                }
-                .into(),
+                what: if self.uses_cards() { "cards" } else { "not known" }.into(),
                 used: None,
             },
         }

@@ -77,10 +77,7 @@ impl Checker<'_> {
             return;
         };
         for key in keys {
-            if self
-                .typical(key)
-                .is_some_and(|value| value > most * ROUNDING)
-            {
+            if self.typical(key).is_some_and(|value| value > most * ROUNDING) {
                 self.fail(key, format!("it is above {limit}"), why);
             }
         }

@@ -72,9 +72,7 @@ fn readable(dimension: Dimension, base: f64) -> String {
     let steps = steps(dimension);
     let fits = steps.iter().rev().find(|(_, one)| base >= *one);
     let (name, one) = fits.unwrap_or(&steps[0]);
-    format!("{} {name}", short(base / one))
-        .trim_end()
-        .to_owned()
+    format!("{} {name}", short(base / one)).trim_end().to_owned()
 }
 
 /// `1 B to 1 TiB`.
@@ -98,15 +96,11 @@ impl<'a> Checker<'a> {
         }
         self.facts(key, &quantity.facts);
         let expected = match key.strip_prefix("values.") {
-            None => Expected {
-                dimensions: vec![fixed(key)],
-                range: fixed_range,
-            },
+            None => Expected { dimensions: vec![fixed(key)], range: fixed_range },
             Some(name) => match self.parameter(key, name) {
-                Some(parameter) => Expected {
-                    dimensions: parameter.dimensions.to_vec(),
-                    range: parameter_range,
-                },
+                Some(parameter) => {
+                    Expected { dimensions: parameter.dimensions.to_vec(), range: parameter_range }
+                }
                 None => return,
             },
         };
@@ -152,11 +146,7 @@ impl<'a> Checker<'a> {
         let sound = expected.dimensions.contains(&unit.dimension());
         if !sound {
             let known: Vec<_> = expected.dimensions.iter().map(|one| units(*one)).collect();
-            self.fail(
-                key,
-                "the unit is of another kind",
-                &format!("use {}", known.join(", or ")),
-            );
+            self.fail(key, "the unit is of another kind", &format!("use {}", known.join(", or ")));
         }
         sound
     }
@@ -183,21 +173,14 @@ impl<'a> Checker<'a> {
                 &format!("{allowed}; remove what is not known: absent means unknown"),
             );
         } else {
-            let which = if *bad * unit.in_base() < range.0 {
-                "too small"
-            } else {
-                "too large"
-            };
+            let which = if *bad * unit.in_base() < range.0 { "too small" } else { "too large" };
             self.fail(key, format!("{} is {which}", short(*bad)), &allowed);
         }
         false
     }
 
     pub(super) fn sweep(&mut self, key: &str, sweep: &'a Sweep) {
-        let expected = Expected {
-            dimensions: vec![Dimension::Rate],
-            range: fixed_range,
-        };
+        let expected = Expected { dimensions: vec![Dimension::Rate], range: fixed_range };
         self.unit(key, &expected, sweep.unit);
         self.facts(key, &sweep.facts);
         if sweep.facts.is_empty() {
@@ -214,11 +197,7 @@ impl<'a> Checker<'a> {
         }
         let ascending = sizes.windows(2).all(|pair| pair[0] < pair[1]);
         if sizes[0] == 0 || !ascending {
-            self.fail(
-                key,
-                format!("{sizes:?} does not increase"),
-                "sort the sizes",
-            );
+            self.fail(key, format!("{sizes:?} does not increase"), "sort the sizes");
         }
         let sound =
             |rate: &f64| rate.is_finite() && (*rate > 0.0 || sweep.truncated && *rate == 0.0);
@@ -250,10 +229,8 @@ impl<'a> Checker<'a> {
             let problem = format!("it does not depend on {}", table.by.name());
             self.fail(key, problem, &remedy);
         }
-        let expected = Expected {
-            dimensions: parameter.dimensions.to_vec(),
-            range: parameter_range,
-        };
+        let expected =
+            Expected { dimensions: parameter.dimensions.to_vec(), range: parameter_range };
         if !self.unit(key, &expected, table.unit) {
             return;
         }

@@ -100,12 +100,7 @@ impl StreamModel {
         };
         let mut calendar = Calendar::new();
         state.take(&mut calendar);
-        run(
-            &mut state,
-            &mut calendar,
-            u64::MAX,
-            self.chunks.saturating_add(1),
-        )?;
+        run(&mut state, &mut calendar, u64::MAX, self.chunks.saturating_add(1))?;
         let time_ns = calendar.now_ns().max(1) as f64;
         let busy_cores = state.core_chunks as f64 * self.core_ns / time_ns;
         let end_ns = calendar.now_ns();

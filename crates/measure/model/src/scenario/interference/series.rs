@@ -73,12 +73,7 @@ impl TrafficModel {
         if self.load > 0.0 {
             state.next_dma(&mut calendar);
         }
-        run(
-            &mut state,
-            &mut calendar,
-            self.phase_ns.saturating_mul(3),
-            self.events(),
-        )?;
+        run(&mut state, &mut calendar, self.phase_ns.saturating_mul(3), self.events())?;
         Ok(state.windows)
     }
 

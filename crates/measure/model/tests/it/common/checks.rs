@@ -18,10 +18,7 @@ pub(super) fn facts(data: &[u8]) {
     }
     let check = check(&facts, Library::published());
     for compared in check.figures.iter().filter_map(|one| one.compared()) {
-        assert!(
-            compared.width >= 1.0 && compared.error.is_finite(),
-            "{compared:?}"
-        );
+        assert!(compared.width >= 1.0 && compared.error.is_finite(), "{compared:?}");
     }
     serde_json::to_string(&check).unwrap();
 }

@@ -94,13 +94,7 @@ fn buffer(card: &mut Card) -> RawFrame {
     let mut memory = vec![0; ROOM].into_boxed_slice();
     let data = memory.as_mut_ptr();
     card.buffers.insert(data as usize, memory);
-    RawFrame {
-        buffer: data.cast(),
-        data,
-        len: ROOM as u32,
-        flags: OFFLOADS,
-        l2_len: 0,
-    }
+    RawFrame { buffer: data.cast(), data, len: ROOM as u32, flags: OFFLOADS, l2_len: 0 }
 }
 
 unsafe extern "C" fn receive(queue: *mut c_void, out: *mut RawFrame, max: u32) -> i32 {
@@ -144,10 +138,7 @@ unsafe extern "C" fn transmit(queue: *mut c_void, frames: *const RawFrame, count
         // SAFETY: there are `count`, in buffers that are ours now.
         let (raw, port) = unsafe {
             let raw = frames.add(number).read();
-            (
-                raw,
-                u16::from_be_bytes([*raw.data.add(36), *raw.data.add(37)]),
-            )
+            (raw, u16::from_be_bytes([*raw.data.add(36), *raw.data.add(37)]))
         };
         if raw.flags & OFFLOADS != 0 {
             card.offloads.push(raw.l2_len);

@@ -44,10 +44,7 @@ pub(crate) fn assert_copied(completion: &Completion) {
     };
     let destination = completion.destination.as_ref().expect("a destination");
     assert_eq!(output.written, destination.len());
-    assert!(
-        **destination == bytes(tag, destination.len()),
-        "job {tag} has other bytes"
-    );
+    assert!(**destination == bytes(tag, destination.len()), "job {tag} has other bytes");
 }
 
 /// Result of running a series of jobs.
@@ -62,17 +59,11 @@ pub(crate) enum End {
 /// Copies one buffer of each length, waiting for events. Checks that completed copies are right and
 /// others are reported as lost.
 pub(crate) fn run(context: &mut dyn Context, device: &dyn Device, lengths: &[usize]) -> End {
-    let mut jobs: VecDeque<Job> = (lengths.iter().zip(0..))
-        .map(|(len, tag)| job(device, tag, *len))
-        .collect();
+    let mut jobs: VecDeque<Job> =
+        (lengths.iter().zip(0..)).map(|(len, tag)| job(device, tag, *len)).collect();
     let (mut out, begin) = (Vec::new(), Instant::now());
     while out.len() < lengths.len() {
-        assert!(
-            begin.elapsed() < PATIENCE,
-            "{} of {}",
-            out.len(),
-            lengths.len()
-        );
+        assert!(begin.elapsed() < PATIENCE, "{} of {}", out.len(), lengths.len());
         let offered = jobs.len();
         match context.submit(&mut jobs) {
             Ok(count) => assert_eq!(offered - count, jobs.len()),
@@ -100,9 +91,7 @@ pub(crate) fn reap(context: &mut dyn Context, count: usize) -> Vec<Completion> {
     while out.len() < count {
         assert!(begin.elapsed() < PATIENCE, "{} of {count}", out.len());
         wait(context, Duration::from_millis(100)).expect("waiting works");
-        context
-            .poll(&mut out, count)
-            .unwrap_or_else(|lost| panic!("{lost}"));
+        context.poll(&mut out, count).unwrap_or_else(|lost| panic!("{lost}"));
     }
     out
 }

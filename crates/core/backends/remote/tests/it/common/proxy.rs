@@ -83,12 +83,7 @@ impl Proxy {
                 }
             }
         });
-        Self {
-            address,
-            closed,
-            connections,
-            thread: Some(thread),
-        }
+        Self { address, closed, connections, thread: Some(thread) }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
