@@ -218,9 +218,9 @@ def _work(group: Group) -> str:
     return json.dumps([group.task, work], sort_keys=True, default=str)
 
 
-def _real(test: TestSummary) -> bool:
+def _has_rate(test: TestSummary, timings: Sequence[str]) -> bool:
     throughput = test.metrics.get("throughput")
-    return test.timing == "real" and throughput is not None and throughput.low > 0
+    return test.timing in timings and throughput is not None and throughput.low > 0
 
 
 def _on_cpu(group: Group) -> list[list[TestSummary]]:
@@ -231,12 +231,17 @@ def _on_cpu(group: Group) -> list[list[TestSummary]]:
         alone = test.parameters.get("device") in (None, "cpu")
         placed = test.parameters.get("placement") in (None, "cpu")
         # The CPU target of a placement has the device of its sweep.
-        if size is None or not _real(test) or not placed:
+        if size is None or not _has_rate(test, ("real", "virtual")) or not placed:
             continue
         if not alone and test.parameters.get("placement") is None:
             continue
         found.setdefault(size, []).append(test)
-    return [found[size] for size in sorted(found)]
+    return [_one_clock(found[size]) for size in sorted(found)]
+
+
+def _one_clock(tests: Sequence[TestSummary]) -> list[TestSummary]:
+    """The tests in real time; those in virtual time if there are no others."""
+    return [test for test in tests if test.timing == "real"] or list(tests)
 
 
 def _cpu(tests: Sequence[TestSummary], cores: int) -> tuple[TestSummary, Json] | None:
@@ -289,7 +294,7 @@ def _device(test: TestSummary) -> Iterator[Json]:
     placement = test.parameters.get("placement") or "device"
     shared = placement == "device" or str(placement).startswith("split:")
     size = groups.size_bytes(test)
-    if device in (None, "cpu") or not shared or size is None or not _real(test):
+    if device in (None, "cpu") or not shared or size is None or not _has_rate(test, ("real",)):
         return
     yield {
         "device": str(device),

@@ -3,7 +3,8 @@
 A sweep is one operation on one data set with one device beside the CPU, or several, over shares and
 settings. TT is the throughput of one target alone, OT that of several together. C1: a device is
 worth using if its TT beats the CPU's. C2: splitting is worth it if OT beats every TT. Both are
-judged by the intervals: where they overlap, it is undecided.
+judged by the intervals: where they overlap, it is undecided. Points of different timing are never
+compared: a sweep has the points of one clock.
 """
 
 from __future__ import annotations
@@ -232,7 +233,12 @@ def sweeps(view: RunView) -> list[Sweep]:
     out = []
     for own in found.values():
         work = _key(own[0], ())
-        beside = [test for test in cpu if _key(test, ()) == work and _same_cpu(test, own)]
+        clocks = {_clock(test) for test in own}
+        beside = [
+            test
+            for test in cpu
+            if _key(test, ()) == work and _same_cpu(test, own) and _clock(test) in clocks
+        ]
         out.append(_sweep([*beside, *own], own[0], len(data) > 1))
     return out
 
@@ -240,6 +246,11 @@ def sweeps(view: RunView) -> list[Sweep]:
 def _key(test: TestSummary, own: Sequence[str]) -> str:
     work = {n: v for n, v in test.parameters.items() if n not in _LEFT_OUT or n in own}
     return json.dumps([test.task, work], sort_keys=True, default=str)
+
+
+def _clock(test: TestSummary) -> str:
+    """The clock of a test's times: `virtual`, or real time for all other timings."""
+    return "virtual" if test.parameters.get("timing") == "virtual" else "real"
 
 
 def _same_cpu(test: TestSummary, own: Sequence[TestSummary]) -> bool:

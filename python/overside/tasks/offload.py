@@ -69,6 +69,11 @@ class OffloadTask(MeasuredTask):
             "data": {"name": parameters["data"], "sample_bytes": parameters["sample_bytes"]},
         }
 
+    def timed_s(self, parameters: Json, sample_s: float) -> float:
+        """See `MeasuredTask`: the CPU alone in virtual time is measured in real time as well."""
+        both = parameters["placement"] == "cpu" and parameters["timing"] == "virtual"
+        return 2 * sample_s if both else sample_s
+
     def unavailable(self, parameters: Json, machine: Machine) -> str | None:
         """A device is not there, or is there and cannot do this."""
         reason = _not_shared(parameters)
@@ -142,7 +147,9 @@ def _placed(full: Json) -> Json:
             full["threads"], full["cores"] = 1, None
     if full["placement"] == "cpu":
         full["device"], full["variant"] = "cpu", full["cpu_variant"]
-        full["timing"] = full["depth"] = None
+        # One clock for all points of a curve.
+        full["timing"] = full["timing"] if full["timing"] == "virtual" else None
+        full["depth"] = None
     return full
 
 

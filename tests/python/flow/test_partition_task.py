@@ -35,8 +35,7 @@ def taken(directory: Path, *entries: dict[str, Any]) -> tuple[Path, list[dict[st
         }
         for given in entries
     ]
-    # On a busy machine the timing of emulated tests is invalid.
-    run = ran(short_box(directory, *tasks), code=None)
+    run = ran(short_box(directory, *tasks))
     lines = (run / "samples.jsonl").read_text().splitlines()
     return run, [json.loads(line) for line in lines]
 
@@ -121,8 +120,7 @@ def test_an_engine_takes_messages_from_two_threads(tmp_path: Path) -> None:
     assert len(engine) == 2
     for sample in engine:
         assert (sample["status"], sample["provenance"]) == ("ok", "emulated"), sample
-        assert (sample["timing"], sample["applied"]["device"]) == ("replay", "emulated:bf2")
-        assert sample["late_of"] > 0
+        assert (sample["timing"], sample["applied"]["device"]) == ("virtual", "emulated:bf2")
         assert sample["cpu"]["emulator_s"] > 0
         assert "partition_time" not in sample["metrics"]
     assert "does nothing of it" in skipped["reason"]

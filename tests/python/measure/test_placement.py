@@ -64,7 +64,10 @@ def normal(**given: Any) -> dict[str, Any]:
 
 def test_what_a_target_does_without_is_not_part_of_the_test() -> None:
     alone = normal(placement="cpu", threads=2, depth=7)
-    assert (alone["device"], alone["depth"], alone["timing"]) == ("cpu", None, None)
+    # On the clock of the placements that it is compared with.
+    assert (alone["device"], alone["depth"], alone["timing"]) == ("cpu", None, "virtual")
+    assert normal(placement="cpu", timing="paced")["timing"] is None
+    assert normal(device="dpdk:compress_isal", placement="cpu")["timing"] is None
     assert (alone["variant"], alone["threads"]) == ("auto", 2)
     # The same whatever the device beside it is: one test, not two.
     assert alone == normal(device="emulated:bf3", placement="cpu", threads=2)
@@ -132,7 +135,9 @@ def test_a_sweep_is_measured_and_reported(tmp_path: Path) -> None:
     split = by_placement["split:50", "static"]
     assert split["provenance"] == "emulated"
     assert split["metrics"]["device_share"]["median"] == pytest.approx(50, abs=13)
-    assert by_placement["cpu", "static"]["provenance"] == "measured"
+    alone = by_placement["cpu", "static"]
+    assert (alone["provenance"], alone["timing"]) == ("measured", "virtual")
+    assert alone["metrics"]["wall_throughput"]["median"] > 0
     anew = by_placement["device", "reconfiguration"]["placement"]
     assert anew["devices"][0]["setups"] == anew["streams"] >= 1
     run = next((tmp_path / "runs").iterdir())

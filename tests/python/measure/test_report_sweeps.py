@@ -50,6 +50,21 @@ def test_the_best_share_and_both_criteria_are_told_by_the_intervals(
     assert [sweeps.sentences(series) for series in (static, anew)] == snapshot
 
 
+def test_points_of_another_clock_are_not_compared(tmp_path: Path) -> None:
+    path = make(tmp_path / "run", Sweep(settings=("static",)))
+    manifest = json.loads((path / "manifest.json").read_text())
+    for test in manifest["tests"]:
+        if test["parameters"]["placement"] == "cpu":
+            test["parameters"]["timing"] = None
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    (found,) = sweeps.sweeps(load_run(path))
+    (series,) = found.series
+    assert series.at(0.0) is None
+    assert [one.holds for one in sweeps.verdicts(series)] == [None, None]
+    texts = {text for word, text in sweeps.sentences(series) if word.startswith("C")}
+    assert texts == {"the CPU alone has no result."}
+
+
 def test_several_devices_are_judged_against_each_target_alone(tmp_path: Path) -> None:
     given = (("split:100+0", 900.0), ("split:0+100", 3000.0), ("split:10+90", 3300.0))
     devices = "emulated:bf2-cores+emulated:bf2"

@@ -286,6 +286,10 @@ fn make_lanes(setup: &Setup, log: &mut Log) -> Result<Vec<Option<Lane>>, Error> 
     }
     for (index, device) in setup.devices.iter().enumerate() {
         let target = Target::Device(index);
+        if !policy.uses(target) {
+            lanes.push(None);
+            continue;
+        }
         lanes.push(match Lane::new(&device.device, target, setup, is_lenient) {
             Ok(lane) => Some(lane),
             Err(error) if policy == Policy::Adaptive => {

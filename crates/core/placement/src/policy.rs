@@ -133,6 +133,17 @@ impl Policy {
         }
     }
 
+    /// Returns `true` if a target gets chunks of its own. A device without a share is never opened.
+    pub fn uses(self, target: Target) -> bool {
+        match (self, target) {
+            (Self::Split(shares), Target::Device(device)) => {
+                shares.percent().get(device).is_some_and(|percent| *percent > 0.0)
+            }
+            (_, Target::Device(_)) => self.uses_device(),
+            (_, Target::Cpu) => self.uses_cpu(),
+        }
+    }
+
     /// Returns `true` if at least one device gets chunks.
     pub fn uses_device(self) -> bool {
         match self {

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use overside_backend_cpu::{CpuDevice, CpuOptions};
-use overside_device::{Device, OpenError, Operation, OperationConfig};
+use overside_device::{Clock, Device, OpenError, Operation, OperationConfig};
 use overside_ops::Format;
 use overside_placement::{
     DeviceSetup, MAX_ADAPTIVE_CHUNK_BYTES, Policy, Setup, Verify, chunk_bytes,
@@ -185,11 +185,12 @@ fn cores(threads: usize, policy: Policy, operation: Operation) -> Result<Arc<dyn
     };
     let operations = [operation].into_iter().chain(inverse);
     let options = CpuOptions { threads, cores: None };
-    let device = CpuDevice::for_operations(options, operations).map_err(|error| {
-        overside_placement::Error::Open(OpenError::Failed {
-            device: overside_backend_cpu::NAME.into(),
-            reason: error.to_string(),
-        })
-    })?;
+    let device =
+        CpuDevice::for_operations(options, operations, Clock::default()).map_err(|error| {
+            overside_placement::Error::Open(OpenError::Failed {
+                device: overside_backend_cpu::NAME.into(),
+                reason: error.to_string(),
+            })
+        })?;
     Ok(Arc::new(device))
 }

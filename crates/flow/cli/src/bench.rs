@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use arrow_array::RecordBatch;
 use clap::ArgGroup;
 use overside_backends::Options;
+use overside_device::Clock;
 use overside_flow::bench::{Algorithm, Bench, BenchOptions, Pass};
 use overside_flow::pack::{Codec, Outer, PackOptions};
 use overside_flow::{Error, TableError};
@@ -112,16 +113,20 @@ impl Arguments {
     fn measure(&self) -> Result<Measured, Failure> {
         let key = (self.key.as_ref()).map(|column| self.method.key(column)).transpose()?;
         let device = RefCell::new(None);
-        // Results are computed by the pass that is not measured.
+        let is_emulated = |name: &str| overside_backends::profile_of(name).is_some();
+        let clock = match self.placement.device() {
+            Some(name) if is_emulated(name) => Clock::of_work(),
+            _ => Clock::default(),
+        };
         let open = |name: &str, threads| {
-            let options = Options { threads, ..Options::default() };
+            let options = Options { threads, clock: clock.clone(), ..Options::default() };
             let opened = overside_backends::open(name, &options)?;
             *device.borrow_mut() = Some(opened.info().clone());
             Ok(vec![opened])
         };
         // Every output is verified whatever the device says.
         let verify = self.placement.verify().unwrap_or(Verify::None);
-        let pool = output::pool_with(&self.placement, verify, open)?;
+        let pool = output::pool_with(&self.placement, verify, clock.clone(), open)?;
         let (schema, batches, name) = self.read()?;
         let how = match &self.outer {
             Some(outer) => format!("{outer} of whole messages"),

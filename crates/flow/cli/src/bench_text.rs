@@ -108,14 +108,12 @@ pub(super) fn table(measured: &Measured) -> String {
     );
     if let Some(device) = &measured.device {
         let jobs: u64 = measured.passes.iter().map(|pass| pass.device.jobs).sum();
-        let late: u64 = measured.passes.iter().map(|pass| pass.device.late).sum();
         line!(text, "{}: {} jobs", device.name, units::count(jobs));
         if device.provenance != Provenance::Measured {
             line!(
                 text,
-                "emulated: these times say how the card would behave, not how fast it is; {} of the \
-                 completions were late",
-                units::count(late)
+                "emulated: times of the card are its profile's, times of the threads their CPU time on this \
+                 machine"
             );
         }
     }

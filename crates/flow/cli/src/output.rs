@@ -14,7 +14,7 @@ use overside_command::{
     messages::shown,
     options::{Placement, Threads},
 };
-use overside_device::Device;
+use overside_device::{Clock, Device};
 use overside_flow::Error;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
 use overside_flow::pack::{Codec, CodecPool, Outer, Placement as CodecPlacement};
@@ -58,7 +58,7 @@ impl OutputArguments {
 pub(super) fn pool(placement: &Placement) -> Result<Arc<CodecPool>, String> {
     let open = |name: &str, threads| overside_backends::open_accelerators(name, threads);
     let verify = placement.verify().unwrap_or(Verify::All);
-    pool_with(placement, verify, open)
+    pool_with(placement, verify, Clock::default(), open)
 }
 
 /// The threads alone.
@@ -72,16 +72,17 @@ pub(super) fn cpu_pool(threads: usize) -> Result<Arc<CodecPool>, String> {
 pub(super) fn pool_with(
     placement: &Placement,
     verify: Verify,
+    clock: Clock,
     open: impl FnOnce(&str, usize) -> Result<Vec<Arc<dyn Device>>, OpenError>,
 ) -> Result<Arc<CodecPool>, String> {
     let threads = NonZeroUsize::new(placement.threads()).unwrap_or(NonZeroUsize::MIN);
     let policy = placement.policy()?;
     let pool = match placement.device() {
-        None => CodecPool::new(threads),
+        None => CodecPool::on_clock(threads, clock),
         Some(name) => {
             let devices = open(name, threads.get()).map_err(|error| error.to_string())?;
             let placement = CodecPlacement { policy, devices, verify };
-            CodecPool::with_placement(threads, placement)
+            CodecPool::on_clock(threads, clock).map(|pool| pool.beside_devices(placement))
         }
     };
     Ok(Arc::new(pool.map_err(|error| error.to_string())?))

@@ -5,6 +5,8 @@
 //! 2. A pass unpacks it, partitions it by the algorithm, and packs each partition. Outputs reuse the
 //!    memory of the previous pass.
 //! 3. After its clock has stopped, each pass is verified (`check`).
+//!
+//! Emulated devices have a virtual clock of work, which is the clock of the pass.
 
 mod check;
 mod device;
@@ -13,7 +15,6 @@ use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -164,9 +165,11 @@ impl Bench {
         let (cpu_ns, device) = (cpu_ns(), DeviceWork::of(&self.pool));
         let (batches, unpack) = self.unpack()?;
         let mut partition = StageTime { bytes_in: unpack.bytes_out, ..StageTime::default() };
-        let algorithm = self.options.algorithm;
+        let (algorithm, clock) = (self.options.algorithm, self.pool.clock());
+        let begin = clock.now();
         let tables =
             partition.measure(|| partitioned(&self.schema, &batches, &self.options, algorithm))?;
+        partition.wall_ns = clock.since(begin).as_nanos() as u64;
         drop(batches);
         let spare = std::mem::take(&mut self.outputs);
         let (outputs, rows, repack) =
@@ -189,11 +192,12 @@ impl Bench {
     }
 
     fn unpack(&self) -> Result<(Vec<RecordBatch>, StageTime), Error> {
-        let begin = Instant::now();
+        let begin = self.pool.clock().now();
         let mut unpacker =
             Unpacker::bytes(self.packed.clone(), UnpackOptions::default(), &self.pool)?;
         let batches = unpacker.by_ref().collect::<Result<_, _>>()?;
-        let time = StageTime { wall_ns: begin.elapsed().as_nanos() as u64, ..unpacker.time() };
+        let wall_ns = self.pool.clock().since(begin).as_nanos() as u64;
+        let time = StageTime { wall_ns, ..unpacker.time() };
         Ok((batches, time))
     }
 }
@@ -227,7 +231,7 @@ fn pack(
     pool: &Arc<CodecPool>,
     spare: Vec<Vec<u8>>,
 ) -> Result<Packed, Error> {
-    let begin = Instant::now();
+    let begin = pool.clock().now();
     let spare = spare.into_iter().map(|mut output| {
         output.clear();
         output
@@ -252,7 +256,7 @@ fn pack(
         outputs.push(output);
         time += spent;
     }
-    time.wall_ns = begin.elapsed().as_nanos() as u64;
+    time.wall_ns = pool.clock().since(begin).as_nanos() as u64;
     let rows = tables.iter().map(|table| {
         let rows = table.iter().map(|batch| batch.num_rows() as u64);
         rows.sum()

@@ -340,7 +340,7 @@ impl PlacementBench<'_> {
     ) -> Result<Checkers<'b>, Failure> {
         let mut checkers: Checkers<'b> = self.targets().map(|_| None).collect();
         for target in self.targets() {
-            let Some(side) = self.side(target) else {
+            let Some(side) = self.side(target).filter(|_| self.policy.uses(target)) else {
                 continue;
             };
             let (name, config) = (&side.device.info().name, &side.plan.operation);

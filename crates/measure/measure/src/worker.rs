@@ -45,15 +45,22 @@ pub struct Worker {
     relay: Relay,
     /// Clock of all devices in virtual time.
     virtual_clock: Clock,
+    /// The same beside work in real time.
+    held_clock: Clock,
 }
 
-/// Returns `true` if the test runs in virtual time: devices take part, all of them are emulated,
-/// and no other timing is requested.
+/// Returns `true` if the test runs in virtual time: all devices are emulated and no other timing is
+/// requested, or the CPU does all the work and virtual time is requested. So all placements of a stream
+/// on emulated devices and the CPU have one clock.
 fn is_virtual(test: &Test) -> bool {
-    let takes_part = test.placement.is_none_or(Policy::uses_device);
-    let is_asked = matches!(test.timing, None | Some(Timing::Virtual));
     let is_emulated = |device: &str| overside_backends::profile_of(device).is_some();
-    takes_part && is_asked && test.devices().all(is_emulated)
+    match test.timing {
+        None => test.devices().all(is_emulated),
+        Some(Timing::Virtual) => {
+            test.placement == Some(Policy::Cpu) || test.devices().all(is_emulated)
+        }
+        Some(_) => false,
+    }
 }
 
 /// Parameters that determine a test's buffers.
@@ -90,6 +97,7 @@ impl Worker {
             profiles: HashMap::new(),
             relay: Relay::default(),
             virtual_clock: Clock::simulated(),
+            held_clock: Clock::beside_real_time(),
         }
     }
 
@@ -178,10 +186,11 @@ impl Worker {
         cpu_clock: HostClock,
         ready: impl FnOnce(),
     ) -> Result<Sample, Failure> {
-        // Beside other work, which goes on in real time, an emulated device does as well.
         let clock = match cpu_clock {
-            HostClock::Process { .. } if is_virtual(test) => self.virtual_clock.clone(),
-            _ => Clock::default(),
+            _ if !is_virtual(test) => Clock::default(),
+            HostClock::Process { .. } => self.virtual_clock.clone(),
+            // Beside other work, which goes on in real time.
+            HostClock::Thread => self.held_clock.clone(),
         };
         if test.is_cut() {
             let asked = test.buffer_size;
@@ -208,7 +217,16 @@ impl Worker {
         ready: impl FnOnce(),
     ) -> Result<Sample, Failure> {
         if let Some(policy) = test.placement {
-            return self.place(test, policy, (deadline, clock));
+            let wall = match policy {
+                Policy::Cpu if clock.is_virtual() => {
+                    let sample = self.place(test, policy, (deadline, Clock::default()))?;
+                    sample.metrics.get("throughput").copied()
+                }
+                _ => None,
+            };
+            let mut sample = self.place(test, policy, (deadline, clock))?;
+            sample.metrics.extend(wall.map(|wall| ("wall_throughput".into(), wall)));
+            return Ok(sample);
         }
         let device = self.device(test, &clock)?;
         let plan = plan(test, &*device)?;

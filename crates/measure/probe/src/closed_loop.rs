@@ -185,6 +185,12 @@ impl LoopParams {
             Until::Passed(_) => self.operations_max,
         }
     }
+
+    /// Returns `true` if `passed` on the loop's clock is the whole time of the loop. Beside work in real time that
+    /// ends too when it has passed in real time since `begun`.
+    fn is_over(&self, passed: Duration, begun: Instant, limit: Duration) -> bool {
+        passed >= limit || (self.clock.is_held_back() && begun.elapsed() >= limit)
+    }
 }
 
 impl Pass {
@@ -241,7 +247,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
     let mut done = Vec::new();
     let (mut in_flight, mut looked, mut idle) = (0_usize, 0_u64, 0_u32);
     let clock = &params.clock;
-    let start = clock.now();
+    let (start, begun) = (clock.now(), Instant::now());
     // By slot: when its doorbell was rung.
     let mut rung: Vec<Instant> = Vec::new();
     let mut pass = Pass::begun(start);
@@ -308,7 +314,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
             if let Until::Passed(limit) = until
                 && pass.doorbells > 0
                 && left > 0
-                && now - start >= limit
+                && params.is_over(now - start, begun, limit)
             {
                 left = 0;
                 queue.withdraw();

@@ -66,18 +66,7 @@ impl CpuDevice {
     /// # Errors
     /// [`CpuError`] if there cannot be that many threads or if they cannot run on those cores.
     pub fn new(options: CpuOptions) -> Result<Self, CpuError> {
-        Self::for_operations(options, Operation::all())
-    }
-
-    /// Does these operations and probes no others: for a process that lives for milliseconds.
-    ///
-    /// # Errors
-    /// As [`CpuDevice::new`].
-    pub fn for_operations(
-        options: CpuOptions,
-        operations: impl IntoIterator<Item = Operation>,
-    ) -> Result<Self, CpuError> {
-        Self::make(options, operations, Clock::default())
+        Self::on_clock(options, Clock::default())
     }
 
     /// Makes a device with a clock. With a virtual one, each chunk runs and then takes the CPU time that it
@@ -86,10 +75,14 @@ impl CpuDevice {
     /// # Errors
     /// Those of [`CpuDevice::new`].
     pub fn on_clock(options: CpuOptions, clock: Clock) -> Result<Self, CpuError> {
-        Self::make(options, Operation::all(), clock)
+        Self::for_operations(options, Operation::all(), clock)
     }
 
-    fn make(
+    /// Does these operations and probes no others: for a process that lives for milliseconds.
+    ///
+    /// # Errors
+    /// As [`CpuDevice::new`].
+    pub fn for_operations(
         options: CpuOptions,
         operations: impl IntoIterator<Item = Operation>,
         clock: Clock,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use overside_config::Error;
 use overside_device::backend::{Backend, Described, OpenError, Options};
 use overside_device::{Device, Timing};
-use overside_model::profiles;
+use overside_model::{Processor, Profile, profiles};
 
 use crate::{EmulatedDevice, Mode};
 
@@ -15,9 +15,13 @@ pub struct EmulatedBackend;
 /// Prefix of the names of emulated devices; the profile's name follows.
 const PREFIX: &str = "emulated:";
 
+/// End of the names of devices that are one of a card's cores: `emulated:bf2-cores:1`.
+const ONE_CORE: &str = ":1";
+
 /// Returns the profile in the name of an emulated device; `None` for other devices.
 pub fn profile_of(name: &str) -> Option<&str> {
-    name.strip_prefix(PREFIX)
+    let name = name.strip_prefix(PREFIX)?;
+    Some(name.strip_suffix(ONE_CORE).unwrap_or(name))
 }
 
 /// The emulated device of a profile.
@@ -25,12 +29,31 @@ fn device_of(profile: &str) -> String {
     format!("{PREFIX}{profile}")
 }
 
+/// The profile of a device. If that is one core of a card, its name ends so, and it has no other cores.
+fn profile(name: &str) -> Result<Option<Profile>, Error> {
+    let mut all = profiles()?.into_iter();
+    let found = all.find(|profile| profile_of(name) == Some(&profile.name));
+    if !name.ends_with(ONE_CORE) {
+        return Ok(found);
+    }
+    let found = found.filter(|profile| profile.processor == Processor::Cores);
+    Ok(found.map(|mut profile| {
+        profile.name += ONE_CORE;
+        profile.mode = format!("one of the card's cores; {}", profile.mode);
+        profile.device.engines = None;
+        profile
+    }))
+}
+
 /// The devices of the profiles that can be emulated.
 fn names() -> Result<Vec<String>, Error> {
-    Ok((profiles()?.into_iter())
-        .filter(|profile| profile.why_not_emulated().is_none())
-        .map(|profile| device_of(&profile.name))
-        .collect())
+    let can_be = |profile: &Profile| profile.why_not_emulated().is_none();
+    let devices = |profile: Profile| {
+        let all = device_of(&profile.name);
+        let one = (profile.processor == Processor::Cores).then(|| format!("{all}{ONE_CORE}"));
+        std::iter::once(all).chain(one)
+    };
+    Ok(profiles()?.into_iter().filter(can_be).flat_map(devices).collect())
 }
 
 impl Backend for EmulatedBackend {
@@ -54,8 +77,7 @@ impl Backend for EmulatedBackend {
     }
 
     fn open(&self, name: &str, options: &Options) -> Result<Arc<dyn Device>, OpenError> {
-        let profiles = profiles().map_err(|error| OpenError::unavailable(name, error))?;
-        let found = (profiles.into_iter()).find(|profile| profile_of(name) == Some(&profile.name));
+        let found = profile(name).map_err(|error| OpenError::unavailable(name, error))?;
         let profile = found.ok_or_else(|| OpenError::unknown(name, self.known_names()))?;
         match profile.why_not_emulated() {
             Some(reason) => Err(OpenError::unavailable(name, reason)),

@@ -47,6 +47,15 @@ fn a_profile_without_engines_is_no_device_and_says_why() {
 }
 
 #[test]
+fn one_core_of_a_card_is_a_device_and_one_engine_of_it_is_not() {
+    let device = open("emulated:bf2-cores:1", &Options::default()).unwrap();
+    assert_contains(&device.info().description, "one of the card's cores");
+    for name in ["emulated:bf2:1", "emulated:bf2-soc:1", "emulated:bf2-cores:2"] {
+        assert_contains(refused(name), name);
+    }
+}
+
+#[test]
 fn an_unknown_name_is_told_what_there_is() {
     for (name, meant) in
         [("cpus", "cpu"), ("emulated:bf4", "emulated:bf"), ("emulatd:bf3", "emulated:bf3")]
@@ -57,7 +66,7 @@ fn an_unknown_name_is_told_what_there_is() {
     let error = refused("doca:0").to_string();
     assert_contains(
         &error,
-        "there are: cpu, emulated:bf2, emulated:bf2-cores, emulated:bf2-soc, emulated:bf3",
+        "there are: cpu, emulated:bf2, emulated:bf2-cores, emulated:bf2-cores:1, emulated:bf2-soc, emulated:bf3",
     );
     assert!(matches!(refused(""), OpenError::Unknown { .. }));
     assert!(matches!(refused("emulated:"), OpenError::Unknown { .. }));

@@ -60,6 +60,10 @@ fn shares_are_kept_all_along_the_stream() {
         let setup = setup(written.parse().unwrap(), Rig::default(), &[&devices[0], &devices[1]]);
         let (_, pieces, report) = parts(setup, 200);
         assert_eq!(report.events, []);
+        // What has no share costs nothing.
+        for (device, share) in report.devices.iter().zip(&shares[1..]) {
+            assert_eq!(device.setups, u64::from(*share > 0), "{written}");
+        }
         for end in (10..=200).step_by(10) {
             for (index, share) in shares.iter().enumerate() {
                 let have =

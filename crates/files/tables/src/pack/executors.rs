@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow_buffer::Buffer;
 use overside_backend_cpu::{CpuDevice, CpuOptions};
 use overside_base::lock;
-use overside_device::{Device, ExternalBytes, OpenError, Operation, OperationConfig};
+use overside_device::{Clock, Device, ExternalBytes, OpenError, Operation, OperationConfig};
 use overside_ops::Direction;
 use overside_placement::{
     Chunk, ChunkResult, DeviceSetup, Executor, Policy, Report, Setup, Verify,
@@ -47,14 +47,25 @@ type Key = (Operation, Option<u32>, usize, usize);
 pub(super) struct Executors {
     placement: Placement,
     threads: usize,
+    clock: Clock,
     idle: Mutex<HashMap<Key, Vec<Executor>>>,
     /// Held while the CPU has a share, for which it uses all threads of the budget.
     cpu_part: Mutex<()>,
 }
 
 impl Executors {
-    pub(super) fn new(placement: Placement, threads: usize) -> Self {
-        Self { placement, threads, idle: Mutex::default(), cpu_part: Mutex::default() }
+    pub(super) fn new(placement: Placement, threads: usize, clock: Clock) -> Self {
+        Self { placement, threads, clock, idle: Mutex::default(), cpu_part: Mutex::default() }
+    }
+
+    /// Number of submitting threads that an executor stands for: on a virtual clock all of them.
+    fn submitters(&self) -> usize {
+        if self.clock.is_virtual() { self.threads } else { 1 }
+    }
+
+    /// Does the work of a share.
+    pub(super) fn submitting<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.clock.shared(self.submitters() as u32, work)
     }
 
     /// Returns `true` if a device supports the operation.
@@ -67,7 +78,7 @@ impl Executors {
     pub(super) fn shares<T>(&self, items: impl IntoIterator<Item = T>) -> Vec<Vec<T>> {
         let submitters = match self.placement.policy.uses_cpu() {
             true => 1,
-            false => self.threads,
+            false => self.threads / self.submitters(),
         };
         let mut items: Vec<T> = items.into_iter().collect();
         let share = items.len().div_ceil(submitters).max(1);
@@ -123,7 +134,8 @@ impl Executors {
             _ => None,
         };
         let operations = [operation].into_iter().chain(inverse);
-        let cpu = CpuDevice::for_operations(options, operations).map_err(|error| {
+        let clock = self.clock.clone();
+        let cpu = CpuDevice::for_operations(options, operations, clock).map_err(|error| {
             overside_placement::Error::Open(OpenError::Failed {
                 device: overside_backend_cpu::NAME.into(),
                 reason: error.to_string(),
@@ -135,7 +147,7 @@ impl Executors {
             cpu: Some(Arc::new(cpu)),
             devices: (placement.devices.iter())
                 .map(|device| DeviceSetup {
-                    depth: DEVICE_DEPTH,
+                    depth: DEVICE_DEPTH * self.submitters(),
                     ..DeviceSetup::new(Arc::clone(device))
                 })
                 .collect(),
@@ -143,6 +155,7 @@ impl Executors {
             destination_bytes,
             cpu_depth: 2 * self.threads,
             verify: placement.verify,
+            clock: self.clock.clone(),
             ..Setup::new(operation, placement.policy)
         })?)
     }

@@ -105,7 +105,9 @@ impl Outer {
             Some(executors) => {
                 pool.start(executors.shares(chunks(body)).into_iter().map(|share| {
                     let executors = Arc::clone(executors);
-                    move |_: &mut Kernels| self.compress_placed(&executors, share)
+                    move |_: &mut Kernels| {
+                        executors.submitting(|| self.compress_placed(&executors, share))
+                    }
                 }))
             }
             None => pool.start(chunks(body).map(|source| {
@@ -263,7 +265,9 @@ pub(super) fn decompress(
     let pending = match pool.placed(operation) {
         Some(executors) => pool.start(executors.shares(jobs).into_iter().map(|jobs| {
             let (executors, memory) = (Arc::clone(executors), Arc::clone(&pool.memory));
-            move |_: &mut Kernels| decompress_placed(&executors, &memory, operation, jobs)
+            move |_: &mut Kernels| {
+                executors.submitting(|| decompress_placed(&executors, &memory, operation, jobs))
+            }
         })),
         None => pool.start(jobs.map(|job| {
             let memory = Arc::clone(&pool.memory);

@@ -28,7 +28,7 @@ pub(super) fn start_compressing(
 ) -> Pending<Vec<Encoded>> {
     pool.start(executors.shares(sources).into_iter().map(|sources| {
         let (executors, memory) = (Arc::clone(executors), Arc::clone(&pool.memory));
-        move |_: &mut Kernels| compress(&executors, &memory, &sources)
+        move |_: &mut Kernels| executors.submitting(|| compress(&executors, &memory, &sources))
     }))
 }
 
@@ -85,7 +85,9 @@ pub(super) fn start_decompressing(
 ) -> Pending<Vec<Buffer>> {
     pool.start(executors.shares(frames).into_iter().map(|frames| {
         let (executors, memory) = (Arc::clone(executors), Arc::clone(&pool.memory));
-        move |kernels: &mut Kernels| decompress(kernels, &executors, &memory, &frames)
+        move |kernels: &mut Kernels| {
+            executors.submitting(|| decompress(kernels, &executors, &memory, &frames))
+        }
     }))
 }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use overside_device::Operation;
+use overside_device::{Clock, Operation};
 use overside_placement::{ChunkResult, Policy, Report, Target};
 
 use super::executors::{Executors, Job, Placement};
@@ -36,8 +36,17 @@ impl CodecPool {
     /// # Errors
     /// [`Error::Io`] if the threads cannot be started.
     pub fn new(threads: NonZeroUsize) -> Result<Self, Error> {
+        Self::on_clock(threads, Clock::default())
+    }
+
+    /// On the clock of the devices. On one of work ([`Clock::of_work`]) the calling thread stands for all
+    /// threads of the budget, and is the only one that may use the pool.
+    ///
+    /// # Errors
+    /// As [`CodecPool::new`].
+    pub fn on_clock(threads: NonZeroUsize, clock: Clock) -> Result<Self, Error> {
         Ok(Self {
-            threads: Arc::new(Threads::new(threads)?),
+            threads: Arc::new(Threads::new(threads, clock)?),
             memory: Arc::default(),
             waiting_bytes: Arc::default(),
             row_groups: RowGroupMemory::new(ROW_GROUP_BYTES_MAX),
@@ -63,7 +72,8 @@ impl CodecPool {
             waiting_bytes: Arc::clone(&self.waiting_bytes),
             row_groups: Arc::clone(&self.row_groups),
             executors: placement
-                .map(|placement| Arc::new(Executors::new(placement, self.threads()))),
+                .map(|placement| Executors::new(placement, self.threads(), self.clock().clone()))
+                .map(Arc::new),
         }
     }
 
@@ -75,6 +85,11 @@ impl CodecPool {
     /// The memory of row groups, where a file is given no other.
     pub fn row_groups(&self) -> &Arc<RowGroupMemory> {
         &self.row_groups
+    }
+
+    /// The clock of the threads and the devices.
+    pub fn clock(&self) -> &Clock {
+        self.threads.clock()
     }
 
     /// The thread budget.

@@ -5,6 +5,9 @@
 //!    of `n` is `n - 1` helpers, no more than `n` threads ever compute, and with a budget of 1
 //!    everything runs on the caller's thread.
 //!
+//! On a virtual clock the caller's thread does all tasks, one after the other, and each is accounted as if the
+//! first free thread of the budget had begun it when it was queued, or when that thread was free.
+//!
 //! A context of the cpu device has all of its threads beside the caller's, which would make it one
 //! too many, and would leave the caller waiting.
 
@@ -13,8 +16,10 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use overside_base::{lock, quietly};
+use overside_device::Clock;
 use overside_device::threads::thread_cpu_ns;
 use overside_ops::{Config, Kernel, Operation, prepare};
 
@@ -61,6 +66,10 @@ type Task = Box<dyn FnOnce(&mut Kernels) + Send>;
 pub(super) struct Threads {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
+    budget: usize,
+    clock: Clock,
+    /// On a virtual clock: the times at which the helpers are free.
+    free_at: Mutex<Vec<Instant>>,
 }
 
 #[derive(Default)]
@@ -76,7 +85,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    tasks: VecDeque<Task>,
+    /// Tasks, and the times at which they were queued.
+    tasks: VecDeque<(Task, Instant)>,
     is_over: bool,
 }
 
@@ -87,13 +97,26 @@ struct Results<T> {
     slots: Vec<Option<Result<T, Error>>>,
     missing: usize,
     cpu_ns: u64,
+    /// End of the task that ended last.
+    ended: Instant,
 }
 
 impl Threads {
-    /// Starts all but one of so many threads.
-    pub(super) fn new(budget: NonZeroUsize) -> Result<Self, Error> {
+    /// Starts all but one of so many threads; on a virtual clock none.
+    pub(super) fn new(budget: NonZeroUsize, clock: Clock) -> Result<Self, Error> {
         let shared = Arc::<Shared>::default();
-        let mut threads = Self { shared: Arc::clone(&shared), helpers: Vec::new() };
+        let (others, now) = (budget.get() - 1, clock.now());
+        let free_at = if clock.is_virtual() { vec![now; others] } else { Vec::new() };
+        let mut threads = Self {
+            shared: Arc::clone(&shared),
+            helpers: Vec::new(),
+            budget: budget.get(),
+            clock,
+            free_at: Mutex::new(free_at),
+        };
+        if threads.clock.is_virtual() {
+            return Ok(threads);
+        }
         for number in 1..budget.get() {
             let shared = Arc::clone(&shared);
             let helper = std::thread::Builder::new()
@@ -106,7 +129,28 @@ impl Threads {
 
     /// Returns the number of threads that may compute at once, the caller's included.
     pub(super) fn budget(&self) -> usize {
-        self.helpers.len() + 1
+        self.budget
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Does a task on this thread, which on a virtual clock may stand for another.
+    fn run(&self, (task, queued): (Task, Instant), kernels: &mut Kernels) {
+        let now = self.clock.now();
+        let first = || {
+            let free_at = lock(&self.free_at);
+            let numbered = free_at.iter().copied().enumerate();
+            numbered.min_by_key(|(_, at)| *at).filter(|(_, at)| *at <= now)
+        };
+        match first() {
+            Some((helper, free_at)) => {
+                let end = self.clock.meanwhile(queued.max(free_at), || task(kernels));
+                lock(&self.free_at)[helper] = end;
+            }
+            None => task(kernels),
+        }
     }
 
     /// Queues a task that nobody waits for. Without helpers it is done when somebody waits for
@@ -119,7 +163,7 @@ impl Threads {
             let spent = thread_cpu_ns().saturating_sub(begin);
             TASKS_NS.set(TASKS_NS.get() + spent);
         });
-        lock(&self.shared.queue).tasks.push_back(task);
+        lock(&self.shared.queue).tasks.push_back((task, self.clock.now()));
         self.shared.has_task.notify_one();
     }
 
@@ -129,7 +173,7 @@ impl Threads {
             return false;
         };
         let mut kernels = lock(&self.shared.spare).pop().unwrap_or_default();
-        task(&mut kernels);
+        self.run(task, &mut kernels);
         lock(&self.shared.spare).push(kernels);
         true
     }
@@ -140,9 +184,11 @@ impl Threads {
         T: Send + 'static,
         F: FnOnce(&mut Kernels) -> Result<T, Error> + Send + 'static,
     {
-        let results = Arc::new(Mutex::new(Results { slots: Vec::new(), missing: 0, cpu_ns: 0 }));
-        let tasks: Vec<Task> = (tasks.into_iter().enumerate())
-            .map(|(place, task)| self.task(place, task, Arc::clone(&results)))
+        let now = self.clock.now();
+        let results = Results { slots: Vec::new(), missing: 0, cpu_ns: 0, ended: now };
+        let results = Arc::new(Mutex::new(results));
+        let tasks: Vec<(Task, Instant)> = (tasks.into_iter().enumerate())
+            .map(|(place, task)| (self.task(place, task, Arc::clone(&results)), now))
             .collect();
         {
             let mut results = lock(&results);
@@ -160,7 +206,7 @@ impl Threads {
         T: Send + 'static,
         F: FnOnce(&mut Kernels) -> Result<T, Error> + Send + 'static,
     {
-        let shared = Arc::downgrade(&self.shared);
+        let (shared, clock) = (Arc::downgrade(&self.shared), self.clock.clone());
         Box::new(move |kernels| {
             let begin = thread_cpu_ns();
             let result = quietly(|| task(kernels)).unwrap_or_else(|panic| {
@@ -176,6 +222,7 @@ impl Threads {
             results.slots[place] = Some(result);
             results.missing -= 1;
             results.cpu_ns += spent;
+            results.ended = results.ended.max(clock.now());
             let is_last = results.missing == 0;
             drop(results);
             if is_last && let Some(shared) = shared.upgrade() {
@@ -195,7 +242,7 @@ impl Threads {
             queue = match queue.tasks.pop_front() {
                 Some(task) => {
                     drop(queue);
-                    task(&mut kernels);
+                    self.run(task, &mut kernels);
                     lock(&self.shared.queue)
                 }
                 None => (self.shared.is_done.wait(queue))
@@ -205,6 +252,9 @@ impl Threads {
         drop(queue);
         lock(&self.shared.spare).push(kernels);
         let mut results = lock(&pending.0);
+        if self.clock.is_virtual() {
+            self.clock.sleep(results.ended.saturating_duration_since(self.clock.now()));
+        }
         let slots = std::mem::take(&mut results.slots);
         // Every slot is filled when none is missing.
         let values = slots.into_iter().flatten().collect::<Result<_, _>>()?;
@@ -225,7 +275,7 @@ impl Shared {
         let mut queue = lock(&self.queue);
         loop {
             queue = match queue.tasks.pop_front() {
-                Some(task) => {
+                Some((task, _)) => {
                     drop(queue);
                     task(&mut kernels);
                     lock(&self.queue)

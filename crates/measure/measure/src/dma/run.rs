@@ -101,7 +101,10 @@ fn in_virtual_time(
     emulated: &Emulated,
     deadline: Instant,
 ) -> Result<Sample, Failure> {
-    let clock = Clock::simulated();
+    let clock = match test.begin {
+        None => Clock::simulated(),
+        Some(_) => Clock::beside_real_time(),
+    };
     let device: Arc<dyn Device> = Arc::new(DmaEngine::new(&test.device, emulated, clock.clone()));
     let depth = (test.depth * test.threads).min(DEPTH_MAX as usize);
     let plan = Plan { threads: 1, depth, events: false, ..test.plan() };

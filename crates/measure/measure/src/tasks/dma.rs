@@ -193,10 +193,6 @@ impl Measured for DmaTest {
 
     fn begin_by(&mut self, begin: Begin) {
         self.begin = Some(begin);
-        // The other work goes on in real time.
-        if self.device.starts_with("emulated:") {
-            self.timing = Some(Timing::Paced);
-        }
     }
 
     fn take(&self, deadline: Instant) -> Result<Sample, Failure> {

@@ -163,6 +163,8 @@ fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
             placements"),
         higher("device_target_throughput", "MB/s", "bytes by the device target in the time that it had \
             work; placements"),
+        higher("wall_throughput", "MB/s", "placement=cpu beside emulated devices: `throughput` in real time, \
+            which other programs lower; `throughput` itself is in virtual time, as of the other placements"),
         lower("cpu_utilisation", "%", "host CPU seconds in the elapsed time, one core being 100; \
             placements"),
     ];

@@ -30,6 +30,7 @@ pub(super) fn run<Q: OperationQueue + ?Sized>(
     let (mut filled, mut done) = (VecDeque::with_capacity(params.batch), Vec::new());
     let mut posting = Duration::ZERO;
     let mut pass = Pass::begun(clock.now());
+    let begun = Instant::now();
     loop {
         let begun_ns = thread_cpu_ns();
         let mut in_flight = 0;
@@ -62,7 +63,8 @@ pub(super) fn run<Q: OperationQueue + ?Sized>(
             true => Instant::now(),
             false => now,
         })?;
-        let passed = matches!(until, Until::Passed(limit) if now - pass.start >= limit);
+        let passed = matches!(until,
+            Until::Passed(limit) if params.is_over(now - pass.start, begun, limit));
         if passed && pass.operations > 0 {
             queue.withdraw();
             filled.clear();

@@ -1,7 +1,7 @@
 //! Tests of which [`CpuOptions`] are accepted and how the others are rejected.
 
 use overside_backend_cpu::{CpuDevice, CpuError, CpuOptions, MAX_THREADS};
-use overside_device::{Device, Operation, OperationConfig};
+use overside_device::{Clock, Device, Operation, OperationConfig};
 
 fn error(threads: usize, cores: Option<Vec<usize>>) -> CpuError {
     CpuDevice::new(CpuOptions { threads, cores }).err().expect("an error")
@@ -50,7 +50,8 @@ fn with_pattern(operation: Operation) -> OperationConfig {
 fn a_device_for_one_operation_knows_that_one_as_well_as_any() {
     let operation = Operation::Copy;
     let whole = CpuDevice::new(CpuOptions::default()).expect("the default is possible");
-    let one = CpuDevice::for_operations(CpuOptions::default(), [operation]).expect("likewise");
+    let one = CpuDevice::for_operations(CpuOptions::default(), [operation], Clock::default())
+        .expect("likewise");
     let capabilities: Vec<_> = one.capabilities().iter().collect();
     assert_eq!(capabilities, [whole.capabilities().get(operation).expect("a copy")]);
 }

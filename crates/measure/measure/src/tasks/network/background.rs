@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use overside_base::lock;
+use overside_device::Timing;
 use serde_json::{Map, Value, json};
 
 use super::machine_busy::machine_busy_s;
@@ -59,6 +60,8 @@ pub(super) struct Idle {
 /// Results of the jobs, alone and beside the traffic.
 pub(super) struct JobsReport {
     pub idle: Idle,
+    /// Time of a stint of jobs in virtual time, which pass real time as well.
+    each: Duration,
     /// Sample without traffic.
     pub alone: Sample,
     pub alone_began: Instant,
@@ -70,6 +73,7 @@ pub(super) struct JobsReport {
 /// All that comes before the traffic.
 pub(super) struct Prepared {
     running: Running,
+    each: Duration,
     idle: Idle,
     alone: Sample,
     alone_began: Instant,
@@ -124,7 +128,7 @@ impl BackgroundLoad {
         running.go(Duration::ZERO);
         let (alone, alone_began) = running.result()?;
         running.wait_until_ready()?;
-        Ok(Prepared { running, idle, alone, alone_began })
+        Ok(Prepared { running, each, idle, alone, alone_began })
     }
 
     fn start(mut self, deadline: Instant) -> Result<Running, Failure> {
@@ -256,6 +260,7 @@ impl Prepared {
         let _ = self.running.thread.join();
         Ok(JobsReport {
             idle: self.idle,
+            each: self.each,
             alone: self.alone,
             alone_began: self.alone_began,
             sample,
@@ -286,7 +291,14 @@ impl JobsReport {
     /// Returns the times at which the jobs began and ended, measured from `start`.
     pub(super) fn between(&self, start: Instant) -> (Duration, Duration) {
         let begin = self.began.saturating_duration_since(start);
-        let length = Duration::from_nanos(self.sample.elapsed_ns.unwrap_or(0));
-        (begin, begin + length)
+        (begin, begin + self.length(&self.sample))
+    }
+
+    /// Returns the real time that jobs took.
+    pub(super) fn length(&self, sample: &Sample) -> Duration {
+        match sample.timing {
+            Some(Timing::Virtual) => self.each,
+            _ => Duration::from_nanos(sample.elapsed_ns.unwrap_or(0)),
+        }
     }
 }

@@ -113,7 +113,7 @@ pub(super) fn spans(timed: &Pass, jobs: &JobsReport) -> Vec<SeriesPhase> {
     let (begin, end) = (begin.as_secs_f64(), end.as_secs_f64());
     let last = (timed.slices.last()).map_or(timed.elapsed, |slice| slice.end.max(timed.elapsed));
     let last = last.as_secs_f64();
-    let alone_s = Duration::from_nanos(jobs.alone.elapsed_ns.unwrap_or(0)).as_secs_f64();
+    let alone_s = jobs.length(&jobs.alone).as_secs_f64();
     let alone = since_start(jobs.alone_began);
     let phase = |name: &str, begin_s: f64, end_s: f64| SeriesPhase {
         name: name.into(),

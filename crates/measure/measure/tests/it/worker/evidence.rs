@@ -183,15 +183,14 @@ fn times(test: Value, sample_s: f64) -> Value {
 fn weakest(test: &Value, participants: &Participants) -> (Provenance, Timing) {
     let timing = test.get("timing").or_else(|| test.pointer("/beside/timing"));
     let timing = timing.and_then(|timing| serde_json::from_value(timing.clone()).unwrap());
-    // Jobs beside traffic work in real time.
-    let is_alone = test["kind"] != "network" && timing.is_none();
+    let device = test.get("device").or_else(|| test.pointer("/beside/device"));
     // A real device has no other clock, so emulated ones beside it have none.
-    let emulated = (test["device"].as_str().unwrap_or_default())
+    let emulated = (device.and_then(Value::as_str).unwrap_or_default())
         .split('+')
         .all(|name| name.starts_with("emulated:"));
     let options = Options {
         timing,
-        clock: match is_alone && emulated {
+        clock: match timing.is_none() && emulated {
             true => Clock::simulated(),
             false => Clock::default(),
         },

@@ -208,6 +208,12 @@ fn any_operation_runs_beside_a_stream_with_a_rate() {
         for name in ["job_throughput", "job_throughput_alone", "delay_before"] {
             assert!(one.metrics.contains_key(name), "{name} {beside}");
         }
+        // An emulated card is as fast as its profile says, however busy its machine is.
+        if provenance == Provenance::Emulated {
+            assert_eq!((one.timing, one.late), (Some(Timing::Virtual), None), "{beside}");
+            let ratio = one.metrics["job_throughput"] / one.metrics["job_throughput_alone"];
+            assert!((ratio - 1.0).abs() < 0.05, "{ratio} {beside}");
+        }
         phases_follow_each_other(&one);
         let [begin, end] = one.series.as_ref().unwrap().jobs_s.unwrap();
         assert!(begin >= 0.09 && end - begin >= 0.099, "{begin} to {end}");

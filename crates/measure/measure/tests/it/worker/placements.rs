@@ -84,12 +84,9 @@ fn every_placement_of_every_operation_is_measured_and_verified() {
                 0 => Provenance::Measured,
                 _ => Provenance::Emulated,
             };
-            let timing = match placement {
-                "cpu" => Timing::Real,
-                _ => Timing::Virtual,
-            };
             assert_eq!(sample.provenance, Some(provenance), "{operation} {placement}");
-            assert_eq!(sample.timing, Some(timing));
+            assert_eq!(sample.timing, Some(Timing::Virtual), "one clock for all placements");
+            assert_eq!(sample.metrics.contains_key("wall_throughput"), placement == "cpu");
             assert_eq!(sample.late, None);
             let share = sample.metrics["device_share"];
             match placement {
@@ -207,6 +204,30 @@ fn reconfiguration_sets_both_targets_up_for_each_stream_and_counts_the_time() {
         alone.metrics["throughput"] > anew.metrics["throughput"]
     };
     assert!((0..10).any(is_faster));
+}
+
+/// All of a card's cores and none of its engine: the engine's 13.5 ms of a context are not paid.
+#[test]
+fn a_device_without_a_share_costs_nothing() {
+    let data = DataSet::new(&text(1 << 17));
+    let mut worker = Worker::new();
+    let mut times = |placement: &str| {
+        let test = Test {
+            device: "emulated:bf2-cores+emulated:bf2-soc".into(),
+            setting: Setting::Reconfiguration,
+            ..placed(&data, "compress-deflate", placement)
+        };
+        let sample = measured(&mut worker, &test);
+        let placed = sample.placement.unwrap();
+        let setups: Vec<bool> = placed.devices.iter().map(|device| device.setups > 0).collect();
+        let each_ns = sample.elapsed_ns.unwrap() as f64 / placed.streams as f64;
+        (setups, each_ns)
+    };
+    let (setups, idle_ns) = times("split:100+0");
+    assert_eq!(setups, [true, false]);
+    let (setups, both_ns) = times("split:90+10");
+    assert_eq!(setups, [true, true]);
+    assert!(idle_ns < 13.5e6 && both_ns >= 13.5e6, "{idle_ns} {both_ns}");
 }
 
 #[test]
