@@ -1,4 +1,4 @@
-//! Operations on bytes, their directions and formats, and their names.
+//! Names of operations on bytes, and their formats. `family.rs` has the entries of the registry.
 
 /// Makes an enum of the operations of a family from a table: the name that follows the verb, as in
 /// `hash-xxh3`, and the title for display.

@@ -30,7 +30,7 @@ const STAGES: [Stage; 3] = [
     ("repack", |pass| pass.times.repack),
 ];
 
-/// The middle one, or the mean of the two in the middle.
+/// The median: the value in the middle, or the mean of the two there.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

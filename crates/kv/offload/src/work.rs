@@ -17,7 +17,7 @@ pub struct ServingWork {
 }
 
 impl ServingWork {
-    /// Counts from now on.
+    /// A record of work that begins now, with counts of 0.
     #[must_use]
     pub fn start() -> Self {
         Self { stages: StageClock::start(), requests: Cell::default(), turns: Cell::default() }

@@ -1,4 +1,4 @@
-//! The processing engine of this process: one partition in memory, touched by one core.
+//! The store: one partition in memory, touched by one core. It is the processing engine of this process.
 //!
 //! 1. The index finds an item by the hash of its key: cache lines of eight tags.
 //! 2. Items are stored in memory that is reserved at the start. Its *semantics* define what happens when

@@ -74,7 +74,7 @@ impl Evidence {
 pub(crate) enum HostClock {
     /// CPU time of all threads of this process.
     Process {
-        /// Emulation burns a part of it, which is not the host's.
+        /// `true` if the process emulates devices, whose CPU time is not the host's.
         emulates: bool,
     },
     /// CPU time of the calling thread, plus the CPU time that contexts report for their own
@@ -83,7 +83,7 @@ pub(crate) enum HostClock {
 }
 
 impl HostClock {
-    /// Returns the evidence of a process that does nothing but drive these devices.
+    /// Returns the clock of a process that does nothing but drive these devices.
     pub(crate) fn of_process<'a>(mut devices: impl Iterator<Item = &'a str>) -> Self {
         Self::Process {
             // An agent's emulation burns cores of the agent's machine.

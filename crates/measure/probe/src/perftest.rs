@@ -314,7 +314,7 @@ impl Probe for PerftestProbe {
     }
 }
 
-/// Program that runs for a host.
+/// The end at an agent: starts the program that serves the host's.
 struct RemoteEnd {
     cancelled: CancellationToken,
     /// Program that runs until the host disconnects.

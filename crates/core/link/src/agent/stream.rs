@@ -35,7 +35,7 @@ impl Stream {
         Ok(Self { socket, tls: None })
     }
 
-    /// The host's end of an encrypted one.
+    /// Makes the host's end of an encrypted stream.
     ///
     /// # Errors
     /// The system's error.

@@ -167,9 +167,9 @@ pub enum Refusal {
     /// The local and the remote range differ in length.
     #[error("{local} bytes here and {remote} there: the lengths must be equal")]
     Lengths {
-        /// The local range in bytes.
+        /// Length of the local range in bytes.
         local: u64,
-        /// The remote one.
+        /// Length of the remote range in bytes.
         remote: u64,
     },
     /// Longer than may be posted inline.

@@ -14,8 +14,8 @@ use crate::policy::TARGETS_MAX;
 use crate::report::EventKind;
 use crate::{Error, Policy, Target};
 
-/// The pause between two polls of a device that has no event is this part of the time since it last
-/// gave something back.
+/// Divisor of the pause between two polls of a device without events: an eighth of the time since its last
+/// completion.
 const PAUSE_PARTS: u32 = 8;
 /// The pause between two offers to a device that takes nothing and has nothing.
 const STUCK: Duration = Duration::from_millis(1);

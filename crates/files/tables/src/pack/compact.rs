@@ -1,4 +1,4 @@
-//! Replaces columns that Arrow's encoder would write with more bytes than they have.
+//! Copies columns for which Arrow's encoder would write bytes that none of their rows uses.
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ impl Writer<'_> {
         self.varint(&u64::from(*flags));
     }
 
-    /// They count from the time on, so all of them are long.
+    /// Appends a version as 8 bytes: versions begin with the time of the start, so a varint would save nothing.
     #[inline]
     pub(super) fn version(&mut self, version: &u64) {
         self.0.extend_from_slice(&version.to_le_bytes());

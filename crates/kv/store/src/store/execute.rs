@@ -14,7 +14,7 @@ const AHEAD: usize = 8;
 /// Fetches the memory that requests will need in three steps, each ahead of the next: the bucket of a key; the item
 /// whose tag is that of the key, or the bucket behind; the item that is found there.
 struct Fetcher {
-    /// Requests, by the last bits of their index, whose item is not in the first bucket.
+    /// A bit for each of the last 64 requests, by its index: 1 if its item may be behind the first bucket of its chain.
     chained: u64,
     /// Offset of an item with the request's tag, and the value of `Index::changes` when it was
     /// found; 0, 0 if there is none.

@@ -1,4 +1,4 @@
-//! Tests whose DPU side is on an agent: on this machine, and sometimes not an honest one.
+//! Tests of DMA with the DPU's side at an agent on this machine. Some of these agents misbehave on purpose.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

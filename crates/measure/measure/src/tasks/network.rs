@@ -266,7 +266,7 @@ impl Measured for NetworkTest {
     }
 }
 
-/// All that a sample is made of.
+/// Both ends, the passes and the CPU times of one repetition, of which `figures` makes the sample.
 struct NetworkResult {
     destination: SocketAddr,
     /// Locations of the two ends: the owner and the machine of the cores that they run on.

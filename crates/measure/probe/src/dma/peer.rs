@@ -87,7 +87,7 @@ impl Peer {
         Ok(tokens)
     }
 
-    /// Begins to confirm; there are no tokens.
+    /// Starts a responder for the queue pair of each thread. Returns no tokens: sends need no exported memory.
     fn answer(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
         let Some(endpoint) = &self.endpoint else {
             return Ok(Vec::new());

@@ -27,11 +27,11 @@ pub struct Probe {
     pub pattern: Pattern,
     /// Bytes of the block, of each array or of the object of one thread.
     pub size_bytes: usize,
-    /// The pages that they are on.
+    /// Pages of that memory.
     pub pages: Pages,
     /// Number of threads; 1 to [`MAX_THREADS`].
     pub threads: usize,
-    /// The cores that they are pinned to, in turn; not pinned if absent.
+    /// Cores to which the threads are pinned, in turn; `None`: they are not pinned.
     pub cores: Option<Vec<usize>>,
     /// `true` if the processor's events are counted.
     pub events: bool,

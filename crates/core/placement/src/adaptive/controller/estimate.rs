@@ -124,7 +124,7 @@ pub(super) struct TargetRates {
     /// The contention of the last observation, and how many in a row were made in it.
     contention: Option<Contention>,
     in_contention: u8,
-    /// `true` if it had work and finished nothing for so long that it counts as stopped.
+    /// `true` if the target had work and finished nothing for so long that it counts as stopped.
     stopped: bool,
     /// Time of working on chunks of which none is finished yet, in seconds.
     silent_s: f64,
