@@ -23,6 +23,9 @@ from overside.verdict import RunVerdict, Verdict
 #: The most failed or skipped groups of tests that are listed.
 PROBLEMS_MAX = 50
 
+#: Columns of the verdict's picture, which is text.
+PICTURE_COLUMNS = 100
+
 #: The most tests in the table of figures.
 FIGURES_MAX = 60
 
@@ -137,6 +140,8 @@ def _best(advice: Advice, item: Best) -> list[str]:
 def _verdict(found: RunVerdict) -> list[str]:
     """The verdict's lines as every format has them."""
     lines = ["## Verdict", "", f"**{prose(found.headline)}**", ""]
+    if found.picture is not None:
+        lines += ["```text", *found.picture.lines(PICTURE_COLUMNS), "```", ""]
     lines += [_item(one) for one in found.verdicts]
     lines += [f"- {escape(text)}" for text in found.unable]
     lines += [f"- {prose(one.line)}" for one in found.other_answers]

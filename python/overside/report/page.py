@@ -114,6 +114,7 @@ def _templates() -> tuple[Environment, str, str]:
         lstrip_blocks=True,
     )
     environment.filters["keep"] = _keep
+    environment.filters["times"] = formatting.times
     style, script = ((here / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return environment, style, script
 

@@ -15,16 +15,20 @@ from overside.bench.statistics import RunView
 from overside.report import best, formatting, nodes, run_details, sweeps, view_model
 from overside.screen import BOLD, FAINT, GREEN, RED, YELLOW, Page
 from overside.tasks.common import Json
-from overside.verdict import RunVerdict, Verdict
+from overside.verdict import RunVerdict, Verdict, picture
 
-#: With the other lines of `overside run`, 40.
-LINES_MAX = 38
+#: With the other lines of `overside run`, 48; the sentence and the picture come first.
+LINES_MAX = 46
 #: Most lines of the first screen of advice.
-ADVICE_LINES_MAX = 25
+ADVICE_LINES_MAX = 33
 #: The most verdicts of advice, which may have no report that has the others.
 ADVICE_VERDICTS_MAX = 12
 #: The fewest lines that the verdict may have, whatever else there is.
 VERDICT_LINES_MIN = 16
+#: The lines that the picture may have without taking some of the verdict's.
+PICTURE_LINES = 8
+#: Columns below which a row of the picture takes two lines, so that it has fewer rows.
+NARROW = 72
 
 #: The most kinds of warnings and of problems; the report has all.
 NOTICES_MAX, WARNINGS_MAX = 3, 2
@@ -73,10 +77,12 @@ def summary(view: RunView, width: int, colour: bool) -> str:
     page.line(f"{title}; {view_model.counts_words(view)}", FAINT)
     for alert in view_model.alerts(view):
         page.line(f"! {alert}", RED, indent="  ")
+    drawn = _picture(page, found)
     sections = [one for one in _sections(view, page) if one.items]
     claimed = sum(min(one.claim, one.lines) for one in sections)
     room = LINES_MAX - len(page.lines) - claimed
-    _verdict(page, found, max(room, VERDICT_LINES_MIN), VERDICTS_MAX)
+    least = VERDICT_LINES_MIN - max(drawn - PICTURE_LINES, 0)
+    _verdict(page, found, max(room, least), VERDICTS_MAX)
     for index, one in enumerate(sections):
         behind = sum(min(two.claim, two.lines) for two in sections[index + 1 :] if two.is_kept)
         _section(page, one, LINES_MAX - behind)
@@ -162,6 +168,15 @@ def _verdict(page: Page, found: RunVerdict, room: int, most: int) -> None:
     page.lines += part.lines
 
 
+def _picture(page: Page, found: RunVerdict) -> int:
+    """Adds the picture of the verdicts that are shown, plain in ten seconds. Returns its lines."""
+    rows = VERDICTS_MAX if page.width >= NARROW else VERDICTS_MAX - 2
+    shown = picture.of(found.verdicts[:rows])
+    lines = ["", *shown.lines(page.width)] if shown is not None else []
+    page.lines += lines
+    return len(lines)
+
+
 def _lines(page: Page, found: RunVerdict, detail: str, count: int) -> None:
     shown = found.verdicts[:count]
     if shown or found.other_answers:
@@ -240,6 +255,7 @@ def advice(
     else:
         page.line(found.headline, RED if found.caution else BOLD)
         page.line(source, FAINT)
+        _picture(page, found)
         room = ADVICE_LINES_MAX - len(page.lines) - 3
         _verdict(page, found, 1 << 20 if explain else room, ADVICE_VERDICTS_MAX)
     for operation in advised["operations"] if explain and not advised["plans"] else ():

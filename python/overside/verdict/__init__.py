@@ -5,20 +5,20 @@
 2. For each operation and device the comparison becomes a decision, or a reason why there is none
    yet: the machine was busy, or the interval reaches both sides of 1. Where it is above 1 but wider
    than `WIDEST`, the verdict has the direction and calls the amount uncertain (`decision`).
-3. Other measurements (networks, links, memory, hashes, plug-ins) answer their own questions
+3. The verdicts become a sentence and a picture, for those who read no further (`picture`).
+4. Other measurements (networks, links, memory, hashes, plug-ins) answer their own questions
    (`answers`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from overside.advise import Query
 from overside.bench.statistics import RunView
 from overside.report import formatting
 from overside.tasks.common import LOCAL, Json
-from overside.verdict import answers, decision, machine
+from overside.verdict import answers, decision, machine, picture
 from overside.verdict.answers import WIDEST, Answer
 from overside.verdict.decision import Ratio, Verdict
 
@@ -43,6 +43,11 @@ class RunVerdict:
     #: Answers for tests without a verdict on a device: networks, links, memory, hashes, stores,
     #: plug-ins.
     answers: tuple[Answer, ...]
+
+    @property
+    def picture(self) -> picture.Picture | None:
+        """The intervals of the verdicts on one axis; `None` without any."""
+        return picture.of(self.verdicts)
 
     @property
     def other_answers(self) -> tuple[Answer, ...]:
@@ -117,7 +122,9 @@ def of_run(view: RunView, query: Query | None = None, advice: Json | None = None
 def of_published(query: Query, advice: Json) -> RunVerdict:
     """The verdict for this host by the rates of published hosts: nothing was measured here."""
     found, unable, problem = decision.of_run(None, "", query, advice)
-    headline = problem or (_decided(found) if found else "Cannot tell: no card does any of it.")
+    headline = problem or (
+        picture.sentence(found) if found else "Cannot tell: no card does any of it."
+    )
     return RunVerdict(headline, "", tuple(found), (), tuple(unable), ())
 
 
@@ -130,45 +137,7 @@ def _headline(
         return problem
     if not verdicts:
         return _without_devices(view, own)
-    return _decided(verdicts)
-
-
-def _decided(verdicts: list[Verdict]) -> str:
-    groups: dict[tuple[str, bool], list[Verdict]] = {}
-    for one in verdicts:
-        groups.setdefault((one.decision, one.is_amount_uncertain), []).append(one)
-    parts = [
-        f"{f'{name.capitalize()}, {decision.UNCERTAIN}' if is_uncertain else text}: "
-        f"{_subjects(groups[name, is_uncertain], verdicts)}"
-        for name, text in decision.HEADLINES.items()
-        for is_uncertain in (False, True)
-        if (name, is_uncertain) in groups
-    ]
-    return "; ".join(parts) + _why(groups.get(("cannot-tell", False), [])) + "."
-
-
-def _subjects(some: list[Verdict], of: list[Verdict]) -> str:
-    """Returns the subjects of a decision: all or some operations, with devices if they differ."""
-    if len(some) == len(of) and len(some) > 1:
-        several = len({one.name for one in of}) > 1
-        return f"all {len(some)} operations" + (" and devices" if several else "")
-    every, here = (Counter(one.title for one in which) for which in (of, some))
-    names = (one.title if every[one.title] == here[one.title] else one.subject for one in some)
-    return formatting.listing(dict.fromkeys(names))
-
-
-def _why(undecided: list[Verdict]) -> str:
-    """Returns the most frequent reason of the undecided, and their leanings."""
-    if not undecided:
-        return ""
-    reasons = Counter(one.reasons[0] for one in undecided if one.reasons)
-    leaning = Counter(one.leaning for one in undecided if one.leaning)
-    parts = [reason for reason, _ in reasons.most_common(1)]
-    parts += [
-        f"{count} lean{'s' if count == 1 else ''} to {decision.LEANINGS[name]}"
-        for name, count in leaning.most_common()
-    ]
-    return f" ({'; '.join(parts)})" if parts else ""
+    return picture.sentence(verdicts)
 
 
 def _without_devices(view: RunView, own: list[Answer]) -> str:

@@ -1,0 +1,226 @@
+"""Picture of a verdict: a row for each operation and device, its interval as a bar on a log axis.
+
+The line at 1 is all cores of this host. A bar's mark is its provenance; the decision is a word with
+a shape of its own, so that the picture reads without colours.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from overside.report import formatting
+from overside.verdict.decision import Verdict
+
+#: Ends of the axis, as powers of two: what is beyond lies at the end.
+_LEAST, _MOST = -6, 10
+#: The fewest columns that a row has for its name, its bar and its decision on one line.
+_ONE_LINE = 72
+#: Marks of provenances in text.
+_MARKS = {"measured": "█", "emulated": "▒", "modelled": "░"}
+#: Shapes and words of decisions.
+_WORDS = {
+    "offload": ("▲", "offload"),
+    "split": ("◆", "split"),
+    "cpu": ("●", "keep on CPU"),
+    "cannot-tell": ("?", "cannot tell"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One verdict."""
+
+    #: `Compress to DEFLATE with BlueField-2`.
+    subject: str
+    provenance: str
+    decision: str
+    #: Speed-up over all cores of the host; `None` if it is unknown.
+    low: float | None
+    high: float | None
+    #: Places of the interval's ends on the axis, 0 to 1.
+    begin: float
+    end: float
+
+    @property
+    def word(self) -> str:
+        """`▲ offload`."""
+        return " ".join(_WORDS[self.decision])
+
+    @property
+    def span(self) -> str:
+        """`2.4 to 7.0 times`; `unknown`."""
+        if self.low is None or self.high is None:
+            return "unknown"
+        low, high = formatting.times(self.low), formatting.times(self.high)
+        return f"{low} times" if low == high else f"{low} to {high} times"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Rows on one axis."""
+
+    rows: tuple[Row, ...]
+    #: Ends of the axis: the speed-up at its left and at its right.
+    least: float
+    most: float
+    #: `all 2 cores`: what 1 is.
+    unit: str
+
+    @property
+    def one(self) -> float:
+        """Place of the line at 1, 0 to 1."""
+        return _place(1.0, self.least, self.most)
+
+    @property
+    def marks(self) -> list[tuple[str, str]]:
+        """Provenances that occur, and their marks in text."""
+        found = dict.fromkeys(row.provenance for row in self.rows)
+        return [(name, _MARKS[name]) for name in _MARKS if name in found]
+
+    def lines(self, width: int) -> list[str]:
+        """The picture as text, `width` columns wide: a line a row, or two where that is narrow."""
+        words = max(len(row.word) for row in self.rows)
+        names = max(len(row.subject) for row in self.rows)
+        is_wide = width >= _ONE_LINE
+        names = min(names, width - 24 - words) if is_wide else 0
+        columns = width - words - 2 - (names + 1 if is_wide else 1)
+        lines = []
+        for row in self.rows:
+            name = _clipped(row.subject, names if is_wide else width)
+            bar = f"{self._bar(row, columns)}  {row.word}".rstrip()
+            lines += [f"{name:<{names}} {bar}"] if is_wide else [name, f" {bar}"]
+        indent = " " * (names + 1)
+        legend = ", ".join(f"{mark} {name}" for name, mark in self.marks)
+        below = f"1 = {self.unit}; {legend}"
+        return [*lines, (indent + self._axis(columns)).rstrip(), *_fitting(below, indent, width)]
+
+    def _bar(self, row: Row, columns: int) -> str:
+        cells = [" "] * columns
+        if row.low is not None:
+            begin = min(int(row.begin * columns), columns - 1)
+            end = max(min(math.ceil(row.end * columns), columns), begin + 1)
+            cells[begin:end] = _MARKS[row.provenance] * (end - begin)
+        one = min(int(self.one * columns), columns - 1)
+        cells[one] = "│" if cells[one] == " " else "┃"
+        return "".join(cells)
+
+    def _axis(self, columns: int) -> str:
+        """Powers of two or of four below the bars, as many as there is room for."""
+        ends = range(round(math.log2(self.least)), round(math.log2(self.most)) + 1)
+        powers = [power for power in ends if power % (1 if columns >= 5 * len(ends) else 2) == 0]
+        axis = ""
+        for power in powers:
+            text = str(2**power) if power >= 0 else f"1/{2**-power}"
+            at = min(int(_place(2.0**power, self.least, self.most) * columns), columns - len(text))
+            if at >= len(axis) + (1 if axis else 0):
+                axis = f"{axis:<{at}}{text}"
+        return f"{axis} times"
+
+
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _fitting(text: str, indent: str, width: int) -> list[str]:
+    return [indent + text] if len(indent + text) <= width else textwrap.wrap(text, width)
+
+
+def _place(ratio: float, least: float, most: float) -> float:
+    ratio = min(max(ratio, least), most)
+    return (math.log2(ratio) - math.log2(least)) / (math.log2(most) - math.log2(least))
+
+
+def of(verdicts: Sequence[Verdict]) -> Picture | None:
+    """The picture of these verdicts; `None` if no speed-up of them is known."""
+    ratios = [one.together or one.against_host for one in verdicts]
+    known = [ratio for ratio in ratios if ratio is not None and ratio.high > 0]
+    if not known:
+        return None
+    low = min(0.5, *(max(ratio.low, 2.0**_LEAST) for ratio in known))
+    high = max(2.0, *(ratio.high for ratio in known))
+    least = 2.0 ** max(math.floor(math.log2(low)), _LEAST)
+    most = 2.0 ** min(math.ceil(math.log2(high)), _MOST)
+    rows = []
+    for one, ratio in zip(verdicts, ratios, strict=True):
+        said = (one.subject, one.provenance, one.decision)
+        if ratio is None or ratio.high <= 0:
+            rows.append(Row(*said, None, None, 0.0, 0.0))
+            continue
+        begin, end = (_place(at, least, most) for at in (ratio.low, ratio.high))
+        rows.append(Row(*said, ratio.low, ratio.high, begin, end))
+    cores = verdicts[0].cores
+    unit = f"all {cores} cores of this host" if cores > 1 else "this host's cores"
+    return Picture(tuple(rows), least, most, unit)
+
+
+#: Nouns for the verbs of operations, as subjects of sentences.
+_NOUNS = {
+    "compress": "compression",
+    "decompress": "decompression",
+    "match": "matching",
+    "hash": "hashing",
+    "copy": "copying",
+    "encrypt": "encryption",
+    "decrypt": "decryption",
+}
+
+
+def sentence(verdicts: Sequence[Verdict]) -> str:
+    """The verdicts in a sentence of at most 20 words; its figures are whole intervals."""
+    helps = [one for one in verdicts if one.decision in ("offload", "split")]
+    certain = [one for one in helps if not one.is_amount_uncertain]
+    if not helps:
+        return _of_none(verdicts)
+    name = _most_helped(certain or helps)
+    chosen = [one for one in certain or helps if one.name == name]
+    rest = [one for one in verdicts if one not in chosen]
+    verb = "speeds" if chosen[0].is_measured else "would speed"
+    text = f"{_article(name)} {verb} up {_work(chosen)}"
+    ratios = [one.together or one.against_host for one in chosen]
+    least = formatting.times(min(ratio.low for ratio in ratios if ratio is not None))
+    most = formatting.times(max(ratio.high for ratio in ratios if ratio is not None))
+    span = f"{least} times" if least == most else f"{least} to {most} times"
+    return f"{text}{'' if certain else ' by an uncertain'} {span}{_of_rest(rest)}."
+
+
+def _of_none(verdicts: Sequence[Verdict]) -> str:
+    keep = [one for one in verdicts if one.decision == "cpu"]
+    if len(keep) == len(verdicts):
+        return f"Keep {_work(keep)} on the CPU: no device is faster."
+    if keep:
+        return f"Keep {_work(keep)} on the CPU; whether a device helps the rest is uncertain."
+    return f"Cannot tell yet whether a device speeds up {_work(verdicts)}."
+
+
+def _of_rest(rest: Sequence[Verdict]) -> str:
+    if not rest:
+        return ""
+    decisions = {one.decision for one in rest}
+    if decisions == {"cpu"}:
+        return "; the rest stays on the CPU"
+    if decisions <= {"offload", "split"} and not any(one.is_amount_uncertain for one in rest):
+        return "; other devices do too"
+    return "; the rest is uncertain" if "cpu" not in decisions else "; the rest differs"
+
+
+def _most_helped(verdicts: Sequence[Verdict]) -> str:
+    def rank(name: str) -> tuple[int, float]:
+        own = [one for one in verdicts if one.name == name]
+        ratios = [one.together or one.against_host for one in own]
+        return len(own), min((ratio.low for ratio in ratios if ratio is not None), default=0.0)
+
+    return max(dict.fromkeys(one.name for one in verdicts), key=rank)
+
+
+def _article(name: str) -> str:
+    return f"A {name}" if name.startswith("BlueField") else name
+
+
+def _work(verdicts: Sequence[Verdict]) -> str:
+    nouns = dict.fromkeys(
+        _NOUNS.get(one.operation.partition("-")[0], one.operation) for one in verdicts
+    )
+    return formatting.listing(nouns) if len(nouns) <= 3 else f"{len(nouns)} operations"
