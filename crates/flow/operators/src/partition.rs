@@ -25,6 +25,9 @@ use crate::Error;
 /// Maximum number of rows that are sorted at a time if they are collected, so that full batches are nearly
 /// full.
 const BLOCK_ROWS: usize = 16 << 10;
+/// Bytes that the batches of all partitions together have about, unless they would have fewer than [`BLOCK_ROWS`]: so
+/// much memory goes round within a processor's cache.
+const CACHED_BYTES: usize = 32 << 20;
 
 /// Index of a partition (that of null keys comes after all others) and rows of it.
 pub type Piece = (usize, RecordBatch);
@@ -33,7 +36,7 @@ pub type Piece = (usize, RecordBatch);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOptions {
     /// Maximum number of rows that are collected for an output batch; fewer if those of all partitions would
-    /// exceed `buffer_bytes`. With 0 none are collected: each push returns a batch of at most 65,536 rows for
+    /// exceed 32 MiB, but 16,384, and fewer still if they would exceed `buffer_bytes`. With 0 none are collected: each push returns a batch of at most 65,536 rows for
     /// each partition that it has rows of.
     pub batch_rows: usize,
     /// Approximate number of input bytes that may wait in collected batches; beyond it, all of them are
@@ -94,9 +97,11 @@ impl Partitioner {
         let kinds = || schema.fields().iter().map(|field| field.data_type());
         let columns = kinds().map(|kind| columns::column(kind, partitions + 1, memory));
         let row_bytes: usize = kinds().map(|kind| kind.primitive_width().unwrap_or(16)).sum();
+        let rows_of = |bytes: usize| bytes / row_bytes.max(1) / partitions;
+        let cached_rows = rows_of(CACHED_BYTES).max(BLOCK_ROWS);
         // Reserves no more than may wait.
-        let room_rows = options.buffer_bytes / row_bytes.max(1) / partitions;
-        let batch_rows = options.batch_rows.min(room_rows.max(1));
+        let room_rows = rows_of(options.buffer_bytes).max(1);
+        let batch_rows = options.batch_rows.min(cached_rows).min(room_rows);
         Ok(Self {
             columns: columns.collect(),
             block_rows: match batch_rows {
