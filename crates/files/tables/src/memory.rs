@@ -142,10 +142,13 @@ impl RowGroupMemory {
 
     /// `true` if the row groups have more than half of the memory, and this one of `own` bytes a file's share of that.
     pub(crate) fn is_short(self: &Arc<Self>, own: usize) -> bool {
-        // Whoever shares it holds a reference.
-        let files = Arc::strong_count(self).saturating_sub(1).max(1);
         let half = self.bytes_max / 2;
-        self.bytes.load(Ordering::Relaxed) > half && own >= half / files
+        self.bytes.load(Ordering::Relaxed) > half && own >= half / self.files()
+    }
+
+    /// The number of files that share the memory: each holds a reference.
+    pub(crate) fn files(self: &Arc<Self>) -> usize {
+        Arc::strong_count(self).saturating_sub(1).max(1)
     }
 
     /// `true` if the row groups have all of the memory.

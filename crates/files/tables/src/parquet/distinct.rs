@@ -6,14 +6,16 @@ use arrow_array::{Array, ArrayRef};
 const SAMPLE: usize = 2048;
 const BLOCK: usize = 64;
 
-/// `true` if the numbers of a column have more different values than every other row of so many. A sample of `n` values
-/// of `d` different ones repeats about n^2 / 2d (birthday problem). `false` for values of other types.
+/// `true` if the numbers of a column have more different values than every other row of so many, of which these are the
+/// first. A sample of `n` values of `d` different ones repeats about n^2 / 2d (birthday problem). `false` for values of
+/// other types.
 pub(super) fn is_mostly_distinct(arrays: &[ArrayRef], rows: usize) -> bool {
     let width = arrays.first().and_then(|one| one.data_type().primitive_width());
     let Some(width) = width.filter(|width| matches!(width, 4 | 8 | 16)) else {
         return false;
     };
-    let step = (rows / (SAMPLE / BLOCK)).max(BLOCK);
+    let here: usize = arrays.iter().map(|array| array.len()).sum();
+    let step = (here / (SAMPLE / BLOCK)).max(BLOCK);
     let (mut values, mut begin, mut next) = (Vec::with_capacity(SAMPLE + BLOCK), 0, 0);
     for array in arrays {
         let data = array.to_data();

@@ -1,10 +1,10 @@
 //! Parquet that is written under a thread budget.
 //!
-//! 1. Batches wait until they make a row group: [`ROW_GROUP_ROWS`] rows, or fewer where the row groups of all files
-//!    together have no memory left.
-//! 2. Each column of a row group is a task, which converts, encodes and compresses it. Where a sample says that a
-//!    dictionary would hold about one value for each other row, the column gets none.
-//! 3. The task that is done last writes the row group, while the next one gathers.
+//! 1. Batches wait until they have [`ENCODED_ROWS`], or make a row group where many files are written. Then each column
+//!    of them is a task, which converts, encodes and compresses it. Where a sample says that a dictionary would hold
+//!    about one value for each other row, the column gets none.
+//! 2. A row group ends with [`ROW_GROUP_ROWS`] rows, or fewer where the row groups of all files together have no memory
+//!    left. The task of it that is done last writes it, while the next one gathers.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -30,6 +30,10 @@ use crate::{Error, Storage, check_schema};
 
 /// Rows of a group unless the caller says another number: a reader leaves out whole groups, and about as many are common.
 pub const ROW_GROUP_ROWS: usize = 128 << 10;
+/// Rows that are encoded before their row group is complete, so that threads have work early and batches do not wait for
+/// it; with so many columns of all files at most, as each has an encoder then, which takes some 100 KiB.
+const ENCODED_ROWS: usize = 8 << 10;
+const EARLY_COLUMNS_MAX: usize = 512;
 /// A row group that is closed for want of memory has at least so many bytes a column, which is some times what is kept of
 /// it for the footer, and this part of what was written before: a file has at most 32,767.
 const CLOSED_COLUMN_BYTES: usize = 8 << 10;
@@ -39,8 +43,8 @@ const CLOSED_SHARE: usize = 1 << 10;
 pub struct ParquetWriter<W: Write + Send + 'static> {
     /// `None` if writing failed.
     file: Arc<Mutex<Option<SerializedFileWriter<W>>>>,
-    /// Encoders of columns with dictionaries, and without.
-    encoders: [ArrowRowGroupWriterFactory; 2],
+    /// Makers of encoders with dictionaries, and without.
+    factories: [ArrowRowGroupWriterFactory; 2],
     /// Number of encoders of each column: one for each primitive type within it.
     leaves: Vec<usize>,
     storage: Arc<Storage>,
@@ -48,21 +52,28 @@ pub struct ParquetWriter<W: Write + Send + 'static> {
     memory: Arc<RowGroupMemory>,
     /// Maximum number of rows of a row group.
     rows_max: usize,
-    /// Batches of the next row group.
-    waiting: Vec<RecordBatch>,
+    /// Rows of the row group that gathers.
     rows: usize,
+    /// The last of them, which encoders do not have yet.
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    /// By column, if there are rows before those that wait, and nothing is pending.
+    encoders: Vec<Encoders>,
     held: HeldBytes,
     /// Bytes of all row groups before, as Arrow has them.
     bytes: usize,
-    /// The row group before this one.
-    pending: Option<Pending<()>>,
+    /// Encoders at work.
+    pending: Option<Pending<Encoders>>,
     cpu_ns: u64,
 }
 
-/// A row group that is being encoded.
+/// Encoders of a column, one for each primitive type within it; none of a complete row group.
+type Encoders = Vec<ArrowColumnWriter>;
+
+/// A complete row group.
 struct RowGroup<W: Write> {
     file: Arc<Mutex<Option<SerializedFileWriter<W>>>>,
-    /// By column; `None` before it is encoded.
+    /// By column; `None` before all of it is encoded.
     chunks: Mutex<Vec<Option<Vec<ArrowColumnChunk>>>>,
     /// Memory of the batches.
     _held: HeldBytes,
@@ -105,14 +116,16 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         }
         Ok(Self {
             file: Arc::new(Mutex::new(Some(file))),
-            encoders: [with, without],
+            factories: [with, without],
             leaves,
             storage: Arc::new(storage),
             pool: Arc::clone(pool),
             memory: Arc::clone(memory),
             rows_max,
-            waiting: Vec::new(),
             rows: 0,
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            encoders: Vec::new(),
             held: HeldBytes::new(&memory.bytes),
             bytes: 0,
             pending: None,
@@ -132,11 +145,15 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
             self.waiting.push(batch.slice(begin, rows));
             self.held.add(bytes / batch.num_rows() * rows);
             self.rows += rows;
+            self.waiting_rows += rows;
             begin += rows;
             let own = self.held.own();
             let floor = (CLOSED_COLUMN_BYTES * self.leaves.len()).max(self.bytes / CLOSED_SHARE);
-            if self.rows == self.rows_max || (own >= floor && self.memory.is_short(own)) {
-                self.encode()?;
+            let is_last = self.rows == self.rows_max || (own >= floor && self.memory.is_short(own));
+            let columns = self.memory.files() * self.leaves.len();
+            let is_early = self.waiting_rows >= ENCODED_ROWS && columns <= EARLY_COLUMNS_MAX;
+            if is_last || is_early {
+                self.encode(is_last)?;
             }
         }
         if self.memory.is_full() {
@@ -151,53 +168,55 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
     /// [`Error`].
     pub fn finish(mut self) -> Result<(W, u64), Error> {
         if self.rows > 0 {
-            self.encode()?;
+            self.encode(true)?;
         }
         self.settle()?;
         let file = lock(&self.file).take().ok_or(Error::Spent)?;
         Ok((file.into_inner().map_err(Error::format)?, self.cpu_ns))
     }
 
-    /// Waits for the row group that is being encoded.
+    /// Waits for the encoders that are at work.
     fn settle(&mut self) -> Result<(), Error> {
         if let Some(pending) = self.pending.take() {
-            self.cpu_ns += self.pool.wait(pending)?.1;
+            let (encoders, cpu_ns) = self.pool.wait(pending)?;
+            self.encoders = encoders;
+            self.cpu_ns += cpu_ns;
         }
         Ok(())
     }
 
-    /// Begins to encode the row group that has gathered.
-    fn encode(&mut self) -> Result<(), Error> {
-        // There is one at a time, which keeps them in order.
+    /// Begins to encode the rows that wait, the last of their row group or not.
+    fn encode(&mut self, is_last: bool) -> Result<(), Error> {
+        // Values and row groups keep their order.
         self.settle()?;
         let batches = std::mem::take(&mut self.waiting);
-        let next = HeldBytes::new(&self.memory.bytes);
-        let held = std::mem::replace(&mut self.held, next);
-        let rows = std::mem::take(&mut self.rows);
-        self.bytes += held.own();
-        let group = Arc::new(RowGroup {
-            file: Arc::clone(&self.file),
-            chunks: Mutex::new(self.leaves.iter().map(|_| None).collect()),
-            _held: held,
-        });
         let columns: Vec<Vec<ArrayRef>> = (0..self.leaves.len())
             .map(|at| (batches.iter().map(|batch| ArrayRef::clone(batch.column(at)))).collect())
             .collect();
-        let is_plain: Vec<bool> =
-            (columns.iter()).map(|arrays| is_mostly_distinct(arrays, rows)).collect();
-        let [with, without] = &self.encoders;
-        let mut with = encoders(with, &self.leaves)?;
-        let mut without = match is_plain.contains(&true) {
-            true => encoders(without, &self.leaves)?,
-            false => Vec::new(),
-        };
-        let tasks = columns.into_iter().enumerate().map(|(at, arrays)| {
-            let encoders = std::mem::take(match is_plain[at] {
-                true => &mut without[at],
-                false => &mut with[at],
-            });
-            let (storage, group) = (Arc::clone(&self.storage), Arc::clone(&group));
-            move || group.take(at, encoded(&storage, at, &arrays, encoders)?)
+        if std::mem::take(&mut self.waiting_rows) == self.rows {
+            let rows = if is_last { self.rows } else { self.rows_max };
+            self.encoders = self.begin(&columns, rows)?;
+        }
+        let group = is_last.then(|| {
+            self.rows = 0;
+            self.bytes += self.held.own();
+            let next = HeldBytes::new(&self.memory.bytes);
+            Arc::new(RowGroup {
+                file: Arc::clone(&self.file),
+                chunks: Mutex::new(self.leaves.iter().map(|_| None).collect()),
+                _held: std::mem::replace(&mut self.held, next),
+            })
+        });
+        let columns = columns.into_iter().zip(std::mem::take(&mut self.encoders));
+        let tasks = columns.enumerate().map(|(at, (arrays, encoders))| {
+            let (storage, group) = (Arc::clone(&self.storage), group.clone());
+            move || {
+                let encoders = encoded(&storage, at, &arrays, encoders)?;
+                match group {
+                    None => Ok(encoders),
+                    Some(group) => group.take(at, encoders).map(|()| Vec::new()),
+                }
+            }
         });
         self.pending = Some(self.pool.start_tasks(tasks));
         match self.pool.threads() {
@@ -205,11 +224,23 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
             _ => Ok(()),
         }
     }
+
+    /// Encoders of a row group of so many rows, whose first are these.
+    fn begin(&self, columns: &[Vec<ArrayRef>], rows: usize) -> Result<Vec<Encoders>, Error> {
+        let [with, without] = &self.factories;
+        let both = encoders(with, &self.leaves)?.into_iter().zip(encoders(without, &self.leaves)?);
+        let chosen = columns.iter().zip(both).map(|(arrays, (with, without))| {
+            if is_mostly_distinct(arrays, rows) { without } else { with }
+        });
+        Ok(chosen.collect())
+    }
 }
 
 impl<W: Write + Send> RowGroup<W> {
     /// Takes an encoded column. The last one has the row group written.
-    fn take(&self, at: usize, column: Vec<ArrowColumnChunk>) -> Result<(), Error> {
+    fn take(&self, at: usize, encoders: Encoders) -> Result<(), Error> {
+        let column = encoders.into_iter().map(ArrowColumnWriter::close);
+        let column = column.collect::<Result<_, ParquetError>>().map_err(Error::format)?;
         let mut chunks = lock(&self.chunks);
         chunks[at] = Some(column);
         if chunks.iter().any(Option::is_none) {
@@ -249,7 +280,7 @@ fn arrow_writer<W: Write + Send>(
 fn encoders(
     factory: &ArrowRowGroupWriterFactory,
     leaves: &[usize],
-) -> Result<Vec<Vec<ArrowColumnWriter>>, Error> {
+) -> Result<Vec<Encoders>, Error> {
     // The number of the row group matters to encrypted files only.
     let all = factory.create_column_writers(0).map_err(Error::format)?;
     let mut all = all.into_iter();
@@ -257,13 +288,13 @@ fn encoders(
     Ok(columns.collect())
 }
 
-/// Encodes the column in that place.
+/// Encodes arrays of the column in that place.
 fn encoded(
     storage: &Storage,
     at: usize,
     arrays: &[ArrayRef],
-    mut encoders: Vec<ArrowColumnWriter>,
-) -> Result<Vec<ArrowColumnChunk>, Error> {
+    mut encoders: Encoders,
+) -> Result<Encoders, Error> {
     let field = storage.stored_schema().field(at);
     for array in arrays {
         let stored = storage.store_column(at, array)?;
@@ -272,8 +303,7 @@ fn encoded(
             encoder.write(leaf).map_err(Error::format)?;
         }
     }
-    let chunks = encoders.into_iter().map(ArrowColumnWriter::close);
-    chunks.collect::<Result<_, ParquetError>>().map_err(Error::format)
+    Ok(encoders)
 }
 
 /// Metadata of the table, which other readers look for beside Arrow's schema: those of GeoParquet, pandas, Spark.
