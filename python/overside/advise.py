@@ -128,7 +128,8 @@ def answer(view: RunView | None, query: Query, cores: str = "all") -> Json:
 
 
 def narrowed(asked: Json, query: Query) -> Json:
-    """The question, limited to the requested operations and size.
+    """The question, limited to the requested operations and size; without any, examples such as a
+    study's patterns are no part of it, but where a workload is asked about.
 
     Raises `UserError` for an unknown operation.
     """
@@ -142,7 +143,8 @@ def narrowed(asked: Json, query: Query) -> Json:
     measured = [
         one
         for one in asked["measured"]
-        if not query.operations or any(_is_of(one["operation"], name) for name in query.operations)
+        if any(_is_of(one["operation"], name) for name in query.operations)
+        or (not query.operations and (query.workload or not one.get("is_example")))
     ]
     return asked | {"measured": measured, "buffer_bytes": query.size_bytes}
 
@@ -197,11 +199,12 @@ def _measured(view: RunView, cores: int) -> Iterator[Json]:
         if not rates:
             continue
         alike = [one for one in anew if _work(one) == _work(group)]
-        ratio = rates[-1][0].metrics.get("ratio")
+        ratio, level = rates[-1][0].metrics.get("ratio"), group.parameters.get("level")
         yield {
             "operation": group.operation,
             "title": group.title + (f" ({group.detail})" if group.detail else ""),
             "patterns": group.patterns,
+            **({"level": level} if isinstance(level, int) else {}),
             "ratio": ratio.median if ratio is not None and ratio.median > 0 else None,
             "cpu": [rate for _, rate in rates],
             "devices": [

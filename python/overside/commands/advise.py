@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from overside import advise, screen, verdict
+from overside import _core, advise, screen, verdict
 from overside.advise import Query
 from overside.bench import store
 from overside.bench.statistics import RunView, load_run
@@ -60,7 +60,7 @@ def main(args: Arguments) -> int:
             about["placement_file"] = str(args.placement_out)
         output.document("advice/1", **{"verdict": found.json()} | advice | about)
     else:
-        source, is_measured = _source(view, question), view is not None
+        source, is_measured = _source(view, question, query), view is not None
         _print(source, found, advice, is_measured=is_measured, explain=args.explain)
         if path is not None:
             _say(f"`overside report {path}` shows this as a page")
@@ -106,10 +106,11 @@ def _at_rate(
         )
     one = question["measured"][0]
     patterns = f"patterns = {json.dumps(one['patterns'])}\n" if one["patterns"] else ""
+    level = f"level = {one['level']}\n" if one.get("level") is not None else ""
     buffer = question["buffer_bytes"] or one["cpu"][-1]["bytes"]
     text = (
         f'schema = "workload/1"\nname = {json.dumps(one["title"])}\nrate = {json.dumps(rate)}\n'
-        f'buffer = "{buffer} B"\n[[stages]]\ndo = "{names[0]}"\n{patterns}'
+        f'buffer = "{buffer} B"\n[[stages]]\ndo = "{names[0]}"\n{level}{patterns}'
     )
     given = [f"{name} = {price}\n" for name, price in prices.items() if price is not None]
     if given:
@@ -134,14 +135,15 @@ def _run(args: Arguments, query: Query) -> Path | None:
     return found
 
 
-def _source(view: RunView | None, question: dict[str, Any]) -> str:
+def _source(view: RunView | None, question: dict[str, Any], query: Query) -> str:
     """Returns the source of the CPU's rates, in words."""
     if view is not None:
         return f"from the run of {view_model.title(view)}"
-    cores = formatting.plural(question["host"]["threads"], "core")
-    return (
-        f"from published rates of another host's cores, for the {cores} of this host: not measured"
-    )
+    workload = query.workload
+    asked = json.loads(_core.workload(workload.name, workload.text))["cores"] if workload else None
+    cores = formatting.plural(asked or question["host"]["threads"], "core")
+    whose = "of the workload's host" if asked else "of this host"
+    return f"from published rates of another host's cores, for the {cores} {whose}: not measured"
 
 
 def _remember(path: Path, query: Query) -> None:

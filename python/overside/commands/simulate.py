@@ -15,7 +15,7 @@ from overside.bench.statistics import RunView, TestSummary, load_run
 from overside.commands import Arguments, output, table
 from overside.errors import Exit, UserError, as_user_error, unknown
 from overside.measured import profile_of
-from overside.report import formatting
+from overside.report import break_even, formatting
 from overside.tasks.common import Json
 from overside.verdict import scenario
 
@@ -253,12 +253,16 @@ def _print(report: Json, *, explain: bool) -> None:
     for note in report["notes"]:
         print("\n" + screen.wrapped(f"Note: {note.rstrip('.')}.", "  "))
     _print_dominating(report["rows"])
-    missing, facts = report["missing"], report["facts"]
+    facts = report["facts"]
+    by_reason: dict[str, list[str]] = {}
+    for one in report["missing"]:
+        by_reason.setdefault(f"{one['why']}; {one['remedy']}", []).append(one["figure"])
+    missing = list(by_reason.items())
     shown = missing if explain else missing[:MISSING_MAX]
     if shown:
         print("\nNo prediction:")
-        for one in shown:
-            text = f"  {one['figure']}: {one['why']}; {one['remedy']}"
+        for reason, figures in shown:
+            text = f"  {formatting.listing(figures)}: {break_even.with_sizes(reason)}"
             print(screen.wrapped(text, "    "))
     if len(shown) < len(missing):
         print(f"  and {len(missing) - len(shown)} more: --explain lists them")

@@ -248,14 +248,18 @@ def _takes(plan: Json) -> str:
         least = "at least " if costs["incomplete"] else ""
         currency = formatting.clean(costs["currency"], 12)
         parts.append(f"{least}{_ends(costs['per_hour']['interval'])} {currency} an hour")
-    carries = plan.get("carries_bytes_per_s")
+    carries, who = plan.get("carries_bytes_per_s"), "carries"
+    if plan.get("whole_cards") and plan.get("whole_cards_carry_bytes_per_s"):
+        # Of the cards that are named, not of as many as there could be.
+        carries, most = plan["whole_cards_carry_bytes_per_s"], plan["whole_cards"][-1]
+        who = f"{formatting.plural(most, 'card')} {'carries' if most == 1 else 'carry'}"
     if carries and "interval" in carries:
         enough = {"yes": "", "no": ", too little", "cannot-tell": ", perhaps too little"}
         interval = carries["interval"]
         amount = _ends(interval, 8e-9)
         if interval["high"] > _TELLING_MAX * interval["low"]:
             amount = f"at least {formatting.number(interval['low'] * 8e-9, 2)}"
-        parts.append(f"carries {amount} Gb/s{enough[plan['enough']]}")
+        parts.append(f"{who} {amount} Gb/s{enough[plan['enough']]}")
     return ", ".join(parts)
 
 
@@ -278,16 +282,21 @@ def _workload_next(workload: Json) -> str:
         return formatting.clean(cpu["cores"]["remedy"], 300)
     open_cards = [_name(plan) for plan in cards if plan["is_worth_it"] == "cannot-tell"]
     if open_cards:
-        return f"`overside calibrate` with a {open_cards[0]} measures its rates"
+        return f"none published; on a {open_cards[0]}, `overside calibrate` measures its rates"
     return ""
 
 
 def _cores(plan: Json) -> str:
-    """`2.1 to 3.4 host cores`."""
+    """`2.1 to 3.4 host cores (libdeflate level 1, Silesia data)`."""
     answer = plan["cores"]
     if "interval" not in answer:
         return "an unknown number of host cores"
-    return f"{_ends(answer['interval'])} host cores"
+    on_cores = (stage for stage in plan["stages"] if stage["placement"] != "device")
+    libraries = dict.fromkeys(
+        formatting.clean(stage["library"], 60) for stage in on_cores if stage.get("library")
+    )
+    names = f" ({'; '.join(libraries)})" if libraries else ""
+    return f"{_ends(answer['interval'])} host cores{names}"
 
 
 def _ends(interval: Json, scale: float = 1.0) -> str:
@@ -309,7 +318,8 @@ def _plan(plan: Json) -> Json:
         stages.append(
             (
                 formatting.clean(stage["do"], 60),
-                where(stage["placement"]),
+                where(stage["placement"])
+                + (f" ({formatting.clean(stage['library'], 60)})" if stage.get("library") else ""),
                 f"{formatting.number(enters['typ'] / 1e6)} MB/s" if enters else "–",
                 _interval(cores) if cores and cores["high"] > 0 else "–",
             )

@@ -43,7 +43,10 @@ class Ratio:
         return self.low <= 0 or self.high / self.low > WIDEST
 
     def __str__(self) -> str:
-        low, high = formatting.times(self.low), formatting.times(self.high)
+        ends = self.low, self.high
+        # Which side of 1 it is on shows.
+        is_near = any(one != 1 and formatting.times(one) == formatting.times(1.0) for one in ends)
+        low, high = (formatting.number(x, 3) if is_near else formatting.times(x) for x in ends)
         return f"{low} times" if low == high else f"{low} to {high} times"
 
     @staticmethod
@@ -145,12 +148,12 @@ class Verdict:
     def brief(self) -> str:
         """Speed-up over all cores, and the size from which it applies.
 
-        For example `2.4 to 7.0 times all 2 cores from 2 MiB`.
+        For example `2.4 to 7.0 times ISA-L level 1 on all 2 cores from 2 MiB`.
         """
         if self.against_host is None:
             return "how much faster is unknown"
         ratio = self.against_host if self.together is None else self.together
-        return f"{ratio} {self._every} from {formatting.size(self.from_bytes)}"
+        return f"{ratio} {self._every_with_library} from {formatting.size(self.from_bytes)}"
 
     @property
     def bound(self) -> str:
@@ -384,6 +387,9 @@ class _Context:
     def _next(
         self, decision: str, is_measured: bool, is_uncertain: bool, target: Json, part: Json
     ) -> str:
+        is_unknown = not is_measured and "interval" not in part["device_bytes_per_s"]
+        if is_unknown and decision == "cannot-tell":
+            return f"none published; on a {_name(target)}, `overside calibrate` measures it"
         if self.view is None:
             return "`overside run quick` measures this host's cores"
         box = formatting.clean(box_name(self.view.manifest.get("box_path") or "BOX"), 200)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 import tomllib
@@ -209,7 +210,10 @@ def test_without_a_run_published_figures_answer_and_nothing_is_called_measured(
     found = without_run(tmp_path)
     assert found["run"] is None
     verdicts = found["verdict"]["verdicts"]
-    assert {one["operation"] for one in verdicts} >= {"compress-deflate", "decompress-deflate"}
+    operations = [one["operation"] for one in verdicts]
+    assert {"compress-deflate", "decompress-deflate"} <= set(operations)
+    # Patterns that nobody asked about are no part of it.
+    assert not any(name.startswith("match") for name in operations)
     for one in verdicts:
         assert one["provenance"] == "modelled"
         assert any("published host" in reason for reason in one["reasons"])
@@ -231,7 +235,7 @@ def test_cards_operations_and_sizes_narrow_the_answer(tmp_path: Path) -> None:
     line = ("--card", "bf2,bf3", "--operation", "decompress-deflate,match", "--size", "4MiB")
     found = without_run(tmp_path, *line)
     names = [one["operation"] for one in found["operations"]]
-    assert names == ["decompress-deflate", "match-count"]
+    assert names == ["decompress-deflate", *["match-count"] * 4]
     for one in found["operations"]:
         assert [target["name"] for target in one["targets"]] == ["bf2", "bf3"]
         for target in one["targets"]:
@@ -248,10 +252,37 @@ def test_a_rate_asks_for_cores_and_cards(tmp_path: Path) -> None:
     assert 10 < cpu["cores"]["interval"]["typ"] < 60
     assert card["whole_cards"][0] >= 1
     text = " ".join(printed("--out", str(tmp_path / "none"), *line).split())
-    assert text.startswith("Compress to DEFLATE, 40.0 Gb/s: ")
-    assert "The CPU alone: " in text
-    assert "BlueField-2 [MODELLED]: cannot tell yet; 2 to " in text
-    assert "Gb/s, perhaps too little." in text
+    assert text.startswith("Compress to DEFLATE (level 1), 40.0 Gb/s: ")
+    assert " host cores (libdeflate level 1, Silesia data), carries " in text
+    # The capacity is that of the cards that are named.
+    most = card["whole_cards"][-1]
+    assert re.search(
+        rf"BlueField-2 \[MODELLED\]: [a-z ]+; 2 to {most} cards, .* {most} cards carry ", text
+    )
+
+
+def test_each_published_pattern_has_its_own_verdict_by_name(tmp_path: Path) -> None:
+    line = ("--operation", "match", "--card", "bf2")
+    head = printed("--out", str(tmp_path / "none"), *line).splitlines()[:3]
+    offload, _, keep = " ".join(head).partition("Keep on the CPU")
+    assert "(Q4)" in offload
+    assert "(Q2)" in keep
+    assert "(Q2)" not in offload
+
+
+def test_a_level_takes_as_many_cores_as_it_takes(tmp_path: Path) -> None:
+    file = tmp_path / "gzip.toml"
+    file.write_text(
+        'schema = "workload/1"\nname = "gzip"\nrate = "40 Gb/s"\nbuffer = "4 MiB"\n'
+        '[[stages]]\ndo = "compress-deflate"\nlevel = 6\n[host]\ncores = 32\n'
+    )
+    text = printed("--out", str(tmp_path / "none"), "--workload", str(file), "--card", "bf2")
+    cores = re.search(
+        r"The CPU alone: (\d+) to (\d+) host cores \(zlib level 6", " ".join(text.split())
+    )
+    assert cores is not None
+    assert 100 < int(cores[1]) < 190 < int(cores[2]) < 350
+    assert "for the 32 cores of the workload's host" in " ".join(text.split())
 
 
 def test_a_workload_gets_its_own_answer_alone(run: Path) -> None:
@@ -274,7 +305,7 @@ def test_a_verdict_says_which_library_it_compares_with(run: Path) -> None:
         # A stage that nobody measured leaves all of it open.
         ("restore", {"cannot-tell"}, "Next: run a box with hash-crc32"),
         # The card's rate by these patterns was not published: that is not "no stage is better".
-        ("parquet-pages", {"cannot-tell", "no"}, "Next: `overside calibrate` with a "),
+        ("parquet-pages", {"cannot-tell", "no"}, "Next: none published; on a BlueField-"),
         ("log-archive", {"yes", "cannot-tell"}, " EUR an hour"),
     ],
 )

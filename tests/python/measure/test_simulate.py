@@ -80,10 +80,38 @@ def test_lists(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_told_names_the_measurement_that_would_tell(tmp_path: Path) -> None:
+    only = [("initiator", "dpu"), ("access", "read"), ("bytes", "64KiB")]
+    words = [word for key, value in only for word in ("--set", f"{key}={value}")]
+    lines = overside("simulate", "dma", *words, cwd=tmp_path, code=0).stdout.splitlines()
+    text = " ".join(" ".join(lines[: lines.index("")]).split())
+    assert text.startswith("Cannot tell yet: primitive dma has ")
+    assert "Next: no published figure settles it; " in text
+    assert "`overside run dma-latency`" in text
+
+
+def test_ways_through_a_card_that_cost_much_are_named_beside_those_that_are_equal(
+    tmp_path: Path,
+) -> None:
     lines = overside("simulate", "network", cwd=tmp_path, code=0).stdout.splitlines()
-    assert lines[0].startswith("Cannot tell yet: path ")
-    assert lines[1].startswith("Next: ")
-    assert "iperf3" in " ".join(lines[1 : lines.index("")])
+    text = " ".join(" ".join(lines[: lines.index("")]).split())
+    assert text.startswith("Keep off-path (path sm4 and sm5: equal): the next, path sm3, has ")
+    assert re.search(r" the worst, sm1, 0\.\d+ to 0\.\d+ times\.", text)
+
+
+def test_under_a_load_that_all_carry_host_cores_decide(tmp_path: Path) -> None:
+    set_ = ("--set", "load=4", "--set", "design=cpu-only,dpu-only,sav")
+    first = overside("simulate", "kv", *set_, cwd=tmp_path, code=0).stdout.partition("\n\n")[0]
+    assert " ".join(first.split()) == (
+        "Design dpu-only is best: equal throughput with the fewest host cores "
+        "(dpu-only 0, sav 1, cpu-only 2)."
+    )
+
+
+def test_without_any_figure_the_first_line_says_what_is_unknown(tmp_path: Path) -> None:
+    lines = overside("simulate", "onpath", "--profile", "bf3", cwd=tmp_path, code=0).stdout
+    assert lines.startswith("Cannot tell: no published fact gives bf3/tcp.sm2.rate.\n")
+    # One reason for all figures is one line.
+    assert lines.count("no published fact gives") == 2
 
 
 def test_rows_that_share_no_figure_show_each_its_own(tmp_path: Path) -> None:
@@ -186,36 +214,67 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
     alone = overside("simulate", "kv", "--set", "design=lat,sav", cwd=tmp_path, code=0)
     assert alone.stdout.startswith("Throughput: ")
     many = overside("simulate", "query", cwd=tmp_path, code=0).stdout.splitlines()
-    assert re.match(r"\d+ of 46 conditions: keep host-dpbento: ", many[0])
+    assert many[0].startswith("All 46 conditions: keep host-dpbento: the others have ")
     assert len(many[: many.index("")]) <= 3
 
 
+A_YES, B_YES, B_NO = ("a", "yes", 1.2, 1.5), ("b", "yes", 1.1, 1.3), ("b", "no", 0.2, 0.5)
+A_EQUAL, B_EQUAL = ("a", "no", 1.0, 1.0), ("b", "no", 1.0, 1.0)
+
+
 @pytest.mark.parametrize(
-    ("rows", "line"),
+    ("rows", "best", "rivals", "line"),
     [
-        ([("a", "yes", 1.2, 1.5), ("b", "yes", 1.1, 1.3)], "a is best: 1.2 to 1.5 times the rate"),
-        ([("a", "no", 0.5, 0.9)], "keep none: the next, way a, has 0.50 to 0.90 times the rate"),
-        ([("a", "cannot-tell", 0.5, 1.9)], "cannot tell yet: way a has 0.50 to 1.9 times"),
-        ([("a", "cannot-tell", None, None)], "cannot tell: not published"),
+        ([A_YES, B_YES], "a", "b", "a is best: 1.2 to 1.5 times the rate of none; way b may be as"),
+        ([A_YES, B_NO], "a", "", "none; worse: way b, 0.20 to 0.50 times the rate of none."),
+        ([("a", "no", 0.5, 0.9)], "none", "", "keep none: the next, way a, has 0.50 to 0.90 times"),
+        ([("a", "no", 0.5, 0.9), B_NO], "none", "", "of none, the worst, b, 0.20 to 0.50 times."),
+        ([("a", "cannot-tell", 0.5, 1.9)], "a", "none", "cannot tell yet: way a has 0.50 to 1.9"),
+        ([("a", "cannot-tell", 0.5, 1.9), B_NO], "a", "none", "; worse: way b, 0.20 to 0.50 times"),
+        ([A_EQUAL, B_NO], "none a", "", "keep none (way a: equal): the next, way b, has 0.20"),
+        ([A_YES, ("b", "cannot-tell", None, None)], "a", "", "of none; unknown: way b."),
+        ([("a", "cannot-tell", None, None)], "none", "", "cannot tell: not published"),
     ],
 )
-def test_options_are_best_worse_or_not_to_be_told(rows: list[Any], line: str) -> None:
+def test_options_are_best_worse_or_not_to_be_told(
+    rows: list[Any], best: str, rivals: str, line: str
+) -> None:
+    told = verdict_of(rows, {"best": best.split(), "rivals": rivals.split()})
+    assert told.startswith("Size 1 KiB: ")
+    assert line in told
+
+
+def verdict_of(rows: list[Any], choice: dict[str, Any]) -> str:
+    conditions = [["size", "1 KiB"]]
+
     def row(option: str, verdict: str, low: float | None, high: float | None) -> dict[str, Any]:
         known = low is not None and high is not None
         ratio = {"ratio": {"low": low, "typ": (low + high) / 2, "high": high}} if known else {}
         return {
             "option": option,
-            "conditions": [["size", "1 KiB"]],
+            "conditions": conditions,
             "verdict": verdict,
             "why": "not published",
             **ratio,
         }
 
-    compared = {"figure": "rate", "key": "way", "baseline": "none", "over": None}
-    report = {"rows": [], "compared": compared | {"rows": [row(*one) for one in rows]}}
-    (told,) = scenario.lines(report)
-    assert told.startswith("Size 1 KiB: ")
-    assert line in told
+    compared = {
+        "figure": "rate",
+        "key": "way",
+        "baseline": "none",
+        "then": "cores",
+        "choices": [choice | {"conditions": conditions}],
+        "rows": [row(*one) for one in rows],
+    }
+    (told,) = scenario.lines({"rows": [], "compared": compared})
+    return told
+
+
+def test_of_equal_options_the_second_figure_decides() -> None:
+    cores = {"none": 2.0, "a": 1.0, "b": 0.0}
+    then = [[name, {"low": one, "typ": one, "high": one}] for name, one in cores.items()]
+    told = verdict_of([A_EQUAL, B_EQUAL], {"best": ["b"], "rivals": [], "then": then})
+    assert told == "Size 1 KiB: way b is best: equal rate with the fewest cores (b 0, a 1, none 2)."
 
 
 def test_the_plan_for_a_thousand_machines_quotes_what_is_printed(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ use serde::Serialize;
 
 use crate::{Answer, BreakEven, Interval, Prediction, Profile, Verdict, Workload};
 
+pub(crate) use device::{RATES_FROM_BYTES, no_job_cost};
+
 pub use completion::CompletionAdvice;
 pub use pipeline::{Bottleneck, Costs, Plan, StagePlan, UnableCard, WorkloadAdvice};
 pub use published::published_question;
@@ -216,7 +218,11 @@ impl Comparison {
     pub(crate) fn of(answer: &Answer) -> Self {
         match answer {
             Ok(prediction) => Self {
-                verdict: Verdict::of(prediction.interval),
+                verdict: match prediction.interval {
+                    // Equal is not better.
+                    equal if equal == Interval::exactly(1.0) => Verdict::No,
+                    ratio => Verdict::of(ratio),
+                },
                 provenance: "modelled",
                 ratio: Some(prediction.interval),
                 why: String::new(),
@@ -234,17 +240,13 @@ impl Comparison {
         }
     }
 
-    /// Compares two predictions of the same quantity; the ratio is `mine` over `other`.
+    /// Compares two predictions of the same quantity; the ratio is `mine` over `other`, as questions
+    /// compute it: a doubt that both share cancels.
     pub(crate) fn modelled(mine: &Answer, other: &Answer) -> Self {
-        match (mine, other) {
-            (Ok(mine), Ok(other)) => Self {
-                provenance: "modelled",
-                dominated_by: dominating(mine),
-                facts: mine.facts.clone(),
-                ..Self::measured(mine.interval, other.interval)
-            },
-            (Err(none), _) | (_, Err(none)) => Self::of(&Err(none.clone())),
-        }
+        Self::of(&match (mine, other) {
+            (Ok(mine), Ok(other)) => mine.over(other),
+            (Err(none), _) | (_, Err(none)) => Err(none.clone()),
+        })
     }
 
     /// Compares two measured figures; the ratio is `mine` over `other`.

@@ -349,6 +349,29 @@ impl Prediction {
         })
     }
 
+    /// Returns this figure over another of the same kind, for a choice between the two: their
+    /// combination, in which a doubt that both share cancels. Figures of one formula over the same
+    /// values are exactly equal, and no end is further than the ends of the two allow: a figure may
+    /// be limited more closely than its parameters say.
+    ///
+    /// # Errors
+    /// [`NoPrediction`] where the ratio is no positive number.
+    pub fn over(&self, other: &Self) -> Answer {
+        let is_exact = |one: &Self| one.interval == Interval::exactly(one.interval.typ);
+        let is_same = !self.influences.is_empty()
+            && (self.interval, &self.influences) == (other.interval, &other.influences);
+        let outer = self.interval.over(other.interval);
+        let parts = [self.with_own_doubt("this"), other.with_own_doubt("the other")];
+        let ratio = Self::combined(&parts, |typ| typ[0] / typ[1])?;
+        let interval = if is_same || (is_exact(self) && is_exact(other)) {
+            Interval::exactly(ratio.interval.typ)
+        } else {
+            let Interval { low, typ, high } = ratio.interval;
+            Interval { low: low.max(outer.low), typ, high: high.min(outer.high) }
+        };
+        Ok(Self { interval, ..ratio })
+    }
+
     /// Returns how far a ratio is above or below 1, with the uncertainty of the ratio. If the ratio may be
     /// 1, the interval reaches down to 0.
     ///
@@ -372,6 +395,17 @@ impl Prediction {
             influences: influences.collect(),
             ..self
         })
+    }
+
+    /// The same figure; the doubt about one that was measured or given, and follows from no
+    /// parameter, as one of its own.
+    fn with_own_doubt(&self, name: &str) -> Self {
+        let Interval { low, typ, high } = self.interval;
+        let mut own = self.clone();
+        if own.influences.is_empty() && (low < typ || high > typ) {
+            own.influences.push(Influence::of(name, [low / typ, high / typ]));
+        }
+        own
     }
 
     /// A figure that was measured or given: its doubt is `interval`.

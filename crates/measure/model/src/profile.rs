@@ -177,6 +177,10 @@ pub struct OperationProfile {
     /// The engine's rate; absent where it depends on the pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Quantity>,
+    /// `true` if the ends of `rate` are its spread over inputs, which is not the doubt about their
+    /// mean.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rate_is_spread: bool,
     /// The engine's own cost of one job, independent of its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Quantity>,

@@ -44,8 +44,8 @@ mod split;
 use std::sync::LazyLock;
 
 pub use args::{MAX_POINTS, Point, ScenarioArgs};
-pub use compare::{Compare, ComparedRow, ComparedRows};
-pub use key::{Key, Kind, Value};
+pub use compare::{Choice, Compare, ComparedRow, ComparedRows};
+pub use key::{Condition, Key, Kind, Value};
 pub use presets::{Preset, presets};
 pub use report::{Missing, Report};
 pub use row::{Better, Method, Metric, MetricKind, Row};
@@ -74,6 +74,9 @@ pub struct Scenario {
     pub metrics: Vec<MetricKind>,
     /// Comparison that a report begins with; `None` if there is no baseline.
     pub compare: Option<Compare>,
+    /// Figure whose best and worst row a report begins with, where nothing is compared; the first
+    /// that gets better one way if `None`.
+    pub lead: Option<String>,
 }
 
 /// Parameters that a scenario reads of a machine that was measured.

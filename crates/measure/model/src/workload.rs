@@ -59,6 +59,8 @@ pub struct Stage {
     pub task: Task,
     /// Compressed bytes / uncompressed bytes; as measured if absent.
     pub ratio: Option<Interval>,
+    /// Level of compression on the CPU; that of the measurement if absent. An engine has one.
+    pub level: Option<u32>,
     /// Regular expressions; matching only.
     pub patterns: Vec<String>,
     /// Fraction of its bytes that continues to the next stage.

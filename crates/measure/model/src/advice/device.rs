@@ -12,7 +12,7 @@ use crate::{
 
 /// The shortest buffers that studies gave rates for without the cost of one job: their rates hold
 /// from here on (the smallest input of the co-processing study, section 5.9).
-pub(super) const RATES_FROM_BYTES: u64 = 2 << 20;
+pub(crate) const RATES_FROM_BYTES: u64 = 2 << 20;
 
 const CPU: &str = "cpu.rate";
 const CORE: &str = "cpu.core";
@@ -96,13 +96,15 @@ impl Pair {
         let of = format!("operations.{operation}");
         let parts = &found.parts;
         let entry = profile.able(operation).ok();
+        let is_spread = entry.is_some_and(|entry| entry.rate_is_spread);
+        let engine = parts.engine.map(|time| if is_spread { mean(time) } else { time });
         let per_job = facts_of(entry.and_then(|entry| entry.per_job.as_ref()));
         let (to, from) = (&profile.link.to_device, &profile.link.from_device);
         let returns = parts.link_out.filter(|_| work.destination_bytes > 0);
         let mut names = Names {
             bytes: bytes as f64,
             // All that the engine's time rests on, patterns included.
-            engine: time(format!("{of}.rate"), parts.engine, &found.facts),
+            engine: time(format!("{of}.rate"), engine, &found.facts),
             per_job: time(format!("{of}.per_job"), parts.per_job, &per_job),
             link_in: time("link.to_device".into(), parts.link_in, &facts_of(to.as_ref())),
             link_out: time("link.from_device".into(), returns, &facts_of(from.as_ref())),
@@ -255,6 +257,14 @@ impl Pair {
     }
 }
 
+/// The mean time of jobs whose times are spread like that: those of other data lie as far from what
+/// was published as another application's.
+fn mean(spread: Span) -> Span {
+    let Interval { low, typ, high } = spread.interval();
+    let factor = EvidenceLevel::Application.factor();
+    Span::of(Interval { low: low.max(typ / factor), typ, high: high.min(typ * factor) })
+}
+
 /// The least size at which a profile's rate holds as it stands, no longer than the longest that
 /// it takes of such data; `None` if no rate was published for these patterns.
 fn certain_from(
@@ -284,7 +294,8 @@ fn no_pattern(profile: &Profile) -> NoPrediction {
     }
 }
 
-fn no_job_cost(profile: &Profile, from_bytes: u64) -> NoPrediction {
+/// The reason why nothing is known of jobs shorter than `from_bytes`.
+pub(crate) fn no_job_cost(profile: &Profile, from_bytes: u64) -> NoPrediction {
     NoPrediction {
         why: format!(
             "what one job costs on {} is not published, which counts below {from_bytes} bytes",

@@ -57,6 +57,10 @@ pub struct Plan {
     /// Whole cards that it needs: at least, typically, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_cards: Option<[u64; 3]>,
+    /// The most that the host and as many cards as `whole_cards` has at most carry, in bytes a second
+    /// that enter; absent without a device, and where nothing is limited.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "some_answer")]
+    pub whole_cards_carry_bytes_per_s: Option<Answer>,
     /// The most that the cores, the cards and the network that there are carry, however the stages
     /// are placed, in bytes a second that enter. It does not depend on the rate that is wanted;
     /// absent where nothing is limited.
@@ -98,6 +102,10 @@ pub struct StagePlan {
     /// Cores that it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Interval>,
+    /// Library and level that the rate of a core is of, such as `libdeflate level 1`; empty where
+    /// it is not named.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub library: String,
     /// The card does it, but how fast is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_rate_unknown: bool,

@@ -43,6 +43,13 @@ pub struct MeasuredOperation {
     /// Regular expressions; matching only.
     #[serde(default)]
     pub patterns: Vec<String>,
+    /// Level of the CPU's compression; absent where it is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u32>,
+    /// `true` if it is an example, such as a study's pattern: no part of an answer unless the
+    /// operation is named.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_example: bool,
     /// Compressed bytes / uncompressed bytes; absent if it was not measured, and for matching.
     pub ratio: Option<f64>,
     /// The best that the CPU did, by buffer size, ascending.

@@ -478,14 +478,16 @@ pub fn latency_ns(bed: &Testbed<'_, '_>, setup: &Setup, longest: bool) -> Evalua
         Design::CpuOnly => cpu_delay(bed, gets, longest)? * latency_of_card(bed, gets)?,
         Design::DpuOnly => by_little(bed)?,
         Design::Latency | Design::Saving => {
-            let as_measured = *setup == Setup::new(setup.design, gets);
+            let studied = self::sides(bed, &Setup::new(Design::Latency, gets))?;
+            let cores = |sides: &Sides| (sides.host_cores, sides.soc_cores);
+            let is_studied = cores(&sides) == cores(&studied) && setup.dma_bytes.is_none();
             let published = |bed: &Testbed<'_, '_>| {
                 let whole = bed.card("dpu-only.latency.ycsb-c")?;
                 Ok(bed.card("lat.latency.ycsb-c")? / whole * latency_of_card(bed, gets)?)
             };
-            match bed.attempt(published) {
-                Some(latency) if as_measured => latency,
-                _ => {
+            match is_studied.then(|| bed.attempt(published)).flatten() {
+                Some(latency) => latency,
+                None => {
                     bed.weaken_evidence(EvidenceLevel::Card);
                     by_little(bed)?
                 }

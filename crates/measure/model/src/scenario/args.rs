@@ -169,7 +169,7 @@ impl ScenarioArgs {
         let mut points = vec![Point { scenario, values: BTreeMap::new() }];
         for key in &scenario.keys {
             let values = self.read(key, library)?;
-            if values.is_empty() {
+            if values.is_empty() || !points.iter().any(|point| point.reads(key)) {
                 continue;
             }
             if points.len().saturating_mul(values.len()) > MAX_POINTS {
@@ -177,13 +177,15 @@ impl ScenarioArgs {
                 let allowed = format!("up to {MAX_POINTS} points");
                 return Err(self.locate(Error::of_key(&key.name, problem, allowed)));
             }
+            let with = |point: &Point, value: &Value| {
+                let mut point = point.clone();
+                point.values.insert(&key.name, value.clone());
+                point
+            };
             points = (points.iter())
-                .flat_map(|point| {
-                    values.iter().map(|value| {
-                        let mut point = point.clone();
-                        point.values.insert(&key.name, value.clone());
-                        point
-                    })
+                .flat_map(|point| match point.reads(key) {
+                    true => values.iter().map(|value| with(point, value)).collect(),
+                    false => vec![point.clone()],
                 })
                 .collect();
         }
@@ -215,6 +217,12 @@ impl ScenarioArgs {
 }
 
 impl Point {
+    /// Returns `true` if the key means anything with the values of the keys before it.
+    fn reads(&self, key: &Key) -> bool {
+        let Some(only) = &key.only else { return true };
+        self.word_if_set(&only.key).is_some_and(|value| only.of.iter().any(|of| of == value))
+    }
+
     /// The value of `key`; `None` if it is not set.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)

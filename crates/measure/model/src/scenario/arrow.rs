@@ -12,48 +12,44 @@ fn chosen(point: &Point, key: &str, words: [&'static str; 2]) -> &'static str {
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
-    let codec = match point.word("codec") {
-        "none" => "none",
-        _ => chosen(point, "codec", ["lz4", "zstd"]),
-    };
-    let threads = chosen(point, "threads", ["one", "all"]);
     let ratio =
         |name: &str, figure| point.metric(name, answer(library, point.word("host"), figure));
     let mut notes = vec![
         "No published fact gives bytes a second of these tasks: what follows compares the card with the host"
             .to_owned(),
     ];
-    let more = if point.word("task") == "partition" {
-        notes.push("partitioning does not depend on the codec or its threads".into());
-        vec![ratio("host over card", Figures::Partition)]
-    } else {
-        let task = chosen(point, "task", ["serialise", "deserialise"]);
-        let by_card = point.word("initiator") == "card";
-        let speedup = if by_card {
-            Figures::FromCard(task, codec, threads)
-        } else {
-            Figures::Speedup(task, codec, threads)
-        };
-        let mut more = Vec::new();
-        if codec != "none" && by_card {
-            let over = Figures::OverCard(task, codec, threads);
-            more.push(ratio("engine over the card's cores", over));
-            notes.push(
-                "what drives the engine from the card is of another study's BlueField-2".into(),
-            );
-        }
-        if codec != "none" {
-            more.extend([
-                ratio("engine over host", speedup),
-                ratio("left by the engine", Figures::Left("deflate")),
-                ratio("left by the host", Figures::Left(codec)),
-            ]);
-        }
-        if (task, threads) == ("serialise", "one") && codec != "zstd" {
-            more.push(ratio("time on the host", Figures::Time(codec)));
-            notes.push("\"time on the host\" is of its study's table of particles".into());
-        }
-        more
+    if point.word("task") == "partition" {
+        let more = vec![ratio("host over card", Figures::Partition)];
+        return Ok(vec![Row { more, notes, ..Row::default() }]);
+    }
+    let codec = match point.word("codec") {
+        "none" => "none",
+        _ => chosen(point, "codec", ["lz4", "zstd"]),
     };
+    let threads = chosen(point, "threads", ["one", "all"]);
+    let task = chosen(point, "task", ["serialise", "deserialise"]);
+    let by_card = point.word("initiator") == "card";
+    let speedup = if by_card {
+        Figures::FromCard(task, codec, threads)
+    } else {
+        Figures::Speedup(task, codec, threads)
+    };
+    let mut more = Vec::new();
+    if codec != "none" && by_card {
+        let over = Figures::OverCard(task, codec, threads);
+        more.push(ratio("engine over the card's cores", over));
+        notes.push("what drives the engine from the card is of another study's BlueField-2".into());
+    }
+    if codec != "none" {
+        more.extend([
+            ratio("engine over host", speedup),
+            ratio("left by the engine", Figures::Left("deflate")),
+            ratio("left by the host", Figures::Left(codec)),
+        ]);
+    }
+    if (task, threads) == ("serialise", "one") && codec != "zstd" {
+        more.push(ratio("time on the host", Figures::Time(codec)));
+        notes.push("\"time on the host\" is of its study's table of particles".into());
+    }
     Ok(vec![Row { more, notes, ..Row::default() }])
 }

@@ -4,6 +4,7 @@ use overside_config::Error;
 use overside_ops::Operation;
 
 use super::{Metric, Point, Row};
+use crate::advice::{self, RATES_FROM_BYTES};
 use crate::codec::jobs;
 use crate::codec::rates::{self, Amount, Codec, Direction, EvidenceTracker, Processor};
 use crate::corpus::{File, SILESIA};
@@ -31,7 +32,7 @@ struct Job<'a> {
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let machine = machine(point, library)?;
     let machine = machine.as_str();
-    let kept = point.word("context") == "kept";
+    let kept = point.word_if_set("context") == Some("kept");
     let size = point.number_if_set("size");
     let amount = match (point.word("inputs"), size) {
         ("below", Some(bytes)) => Amount::Below(bytes),
@@ -86,8 +87,29 @@ impl Job<'_> {
         self.point.metric(name, rates::predict(&self.evidence, formula))
     }
 
+    /// The reason why there is no figure of an engine: the card has none for this, or no published
+    /// figure tells what one short job takes.
+    fn unknown(&self) -> Option<NoPrediction> {
+        let profile = self.library.profile(self.machine).filter(|_| self.doer != Processor::Cpu)?;
+        let (codec, way) = self.what;
+        let format = if codec == Codec::Lz4 { "lz4-block" } else { "deflate" };
+        let operation: Operation = format!("{}-{format}", way.name()).parse().ok()?;
+        let entry = match profile.able(operation) {
+            Ok(entry) => entry,
+            Err(error) => {
+                let (why, remedy) = (error.to_string(), "ask for on=cpu, or another card".into());
+                return Some(NoPrediction { why, remedy });
+            }
+        };
+        let Amount::At(bytes) = self.amount else { return None };
+        let is_short = bytes < RATES_FROM_BYTES as f64 && entry.per_job.is_none();
+        (is_short && self.doer == Processor::Engine)
+            .then(|| advice::no_job_cost(profile, RATES_FROM_BYTES))
+    }
+
     fn row(&self) -> Row {
         let (doer, machine) = (self.doer, self.machine);
+        let unknown = self.unknown();
         let level = (self.point.number_if_set("level"))
             .filter(|_| (doer, self.what.1) == (Processor::Cpu, Direction::Compress));
         let rate = |values: &Values<'_>, tracker: &EvidenceTracker| {
@@ -96,20 +118,27 @@ impl Job<'_> {
             }
             rates::rate(values, tracker, (doer, machine), self.what, self.amount)
         };
+        let known = |name: &str, metric: Metric| match &unknown {
+            Some(none) => self.point.metric(name, Err(none.clone())),
+            None => metric,
+        };
         let throughput = self.metric("throughput", |values, tracker| {
             Ok(Outcome { value: rate(values, tracker)?, bottleneck: Some(self.limit().into()) })
         });
+        let throughput = known("throughput", throughput);
         let host = self.point.word("host");
         let mut more = vec![self.metric("smaller by", |values, tracker| {
             rates::reduction(values, tracker, self.what.0, host)
         })];
-        if doer != Processor::Cpu {
+        if doer != Processor::Cpu && self.entry().is_some() {
             more.extend(self.engine());
         }
         let latency = match self.amount {
-            Amount::At(bytes) => Some(
-                self.metric("time", |values, tracker| Ok(bytes / rate(values, tracker)? * 1e9)),
-            ),
+            Amount::At(bytes) => {
+                let time =
+                    self.metric("time", |values, tracker| Ok(bytes / rate(values, tracker)? * 1e9));
+                Some(known("time", time))
+            }
             _ => None,
         };
         Row {

@@ -4,27 +4,24 @@ use overside_config::Error;
 
 use super::{Point, Row};
 use crate::query::{evidence, index_gain};
-use crate::{EvidenceLevel, Library, Profile};
+use crate::{Answer, EvidenceLevel, Library, Prediction, Profile};
 
 /// Answers one point.
 pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> {
     let (card, host) = (point.word("profile"), point.word("host"));
     let cores = point.number_if_set("cores");
     let evidence = evidence(library, &[card, host]);
-    let near = EvidenceLevel::Application;
-    let alone = format!("{host}/index.lookup");
-    let both =
-        evidence.predict(near, |v| Ok((1.0 + index_gain(v, card, cores, host)?) * v.get(&alone)?));
-    let gain = evidence.predict(near, |v| index_gain(v, card, cores, host));
+    let alone = evidence.predict(EvidenceLevel::Same, |v| v.get(&format!("{host}/index.lookup")));
+    let gain = evidence.predict(EvidenceLevel::Application, |v| index_gain(v, card, cores, host));
+    let over = gain.clone().and_then(|gain| gain.shifted(|gain| 1.0 + gain));
     // Cores are counted, not measured: there is no doubt about them.
     let host_cores = library.profile(host).and_then(Profile::cores);
-    let alone = evidence.predict(EvidenceLevel::Same, |v| v.get(&alone));
     Ok(vec![Row {
-        throughput: Some(point.metric("look-ups", both)),
-        host_cores: host_cores
-            .map(|cores| point.given("host cores", cores)),
+        throughput: Some(point.metric("look-ups", together(&over, &alone))),
+        host_cores: host_cores.map(|cores| point.given("host cores", cores)),
         more: vec![
             point.metric("gain", gain),
+            point.metric("over the host alone", over),
             point.metric("host alone", alone),
         ],
         bottleneck: Some("cores of both".into()),
@@ -33,4 +30,12 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         ],
         ..Row::default()
     }])
+}
+
+/// The look-ups of both. The doubt about the card's part is none about the host's: the interval is
+/// that of the ratio and of the host's look-ups, and no wider.
+fn together(over: &Answer, alone: &Answer) -> Answer {
+    let parts = [over.clone()?, alone.clone()?];
+    let interval = parts[0].interval.with(parts[1].interval, |over, alone| over * alone);
+    Ok(Prediction { interval, ..Prediction::combined(&parts, |typ| typ[0] * typ[1])? })
 }

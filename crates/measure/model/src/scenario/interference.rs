@@ -78,18 +78,17 @@ impl Traffic<'_> {
         self.arriving.interval.typ
     }
 
-    /// The share of the sent traffic that is lost: the doubt is about this.
+    /// The share of the sent traffic that is lost: at the port, where there is no doubt, and beside
+    /// DMAs, of what the port lets in.
     fn lost(&self, intensity: f64) -> Answer {
-        let sent = self.point.number("traffic");
-        let lost = self.fallback.predict(EvidenceLevel::Application, |values| {
+        let arriving_share = self.arriving_per_s() / self.point.number("traffic");
+        let beside = self.fallback.predict(EvidenceLevel::Application, |values| {
             let lost = contention::traffic_loss(values, self.card, intensity)?;
             let left = self.arriving_per_s() * (1.0 - lost);
-            Ok(1.0 - left.min(self.shares(values, intensity)?.0) / sent)
-        });
-        lost.map(|mut lost| {
-            lost.interval.high = lost.interval.high.min(1.0);
-            lost
-        })
+            Ok(1.0 - left.min(self.shares(values, intensity)?.0) / self.arriving_per_s())
+        })?;
+        let of_sent = |beside: f64| 1.0 - arriving_share * (1.0 - beside.min(1.0));
+        Ok(Prediction { interval: beside.interval.map(of_sent), ..beside })
     }
 
     /// Returns the traffic that is kept, in bytes a second, from the share that is lost.

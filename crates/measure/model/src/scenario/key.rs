@@ -19,6 +19,19 @@ pub struct Key {
     /// between them, are a sweep. Empty: the key is not set.
     #[serde(default)]
     pub default: String,
+    /// Another key, before this one, and its values with which this one means anything. With others
+    /// it is not set, so that a sweep has no rows that differ in nothing.
+    pub only: Option<Condition>,
+}
+
+/// Values of another key.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// Name of the other key.
+    pub key: String,
+    /// Values of it.
+    pub of: Vec<String>,
 }
 
 /// Kind of value that a key takes.

@@ -26,16 +26,11 @@ struct KvPoint<'a> {
     queue: usize,
 }
 
-/// One request in a DMA's buffer.
-const HANDED_OVER_BYTES: f64 = 32.0;
-
 impl<'a> KvPoint<'a> {
     fn of(point: &'a Point) -> Self {
         let buffer = point.number_if_set("dma_buffer");
-        let batch = buffer.map_or_else(
-            || point.number("batch"),
-            |bytes| (bytes / HANDED_OVER_BYTES).floor().max(1.0),
-        );
+        let batch = buffer
+            .map_or_else(|| point.number("batch"), |bytes| (bytes / SLOT_BYTES).floor().max(1.0));
         Self {
             point,
             card: point.word("profile"),
@@ -369,7 +364,10 @@ fn simulate(row: &mut Row, asked: &KvPoint<'_>, sides: &Sides, requests: u64) ->
     let doubt = latency.answer.as_ref().unwrap_or(closed).clone();
     let mean_ns = result.latencies.mean_ns();
     let high_ns = result.latencies.quantile_ns(0.99) as f64;
-    throughput.answer = Ok(simulated(closed, result.per_s));
+    // Where nothing is dropped of a load, all of it is answered: the rate seen only samples it.
+    let is_carried = |load: &f64| result.dropped == 0 && closed.interval.typ >= *load;
+    let per_s = asked.load_per_s.filter(is_carried).unwrap_or(result.per_s);
+    throughput.answer = Ok(simulated(closed, per_s));
     latency.answer = Ok(simulated(&doubt, mean_ns));
     row.method = Method::Simulated;
     row.more.push(point.metric("99th percentile", Ok(simulated(&doubt, high_ns))));

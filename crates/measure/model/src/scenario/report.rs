@@ -34,6 +34,10 @@ pub struct Report {
     /// Rows with their baselines; absent if the scenario has no baseline, or it was not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<ComparedRows>,
+    /// Figure whose best and worst row come first where nothing is compared; absent if it is the
+    /// first of the rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lead: Option<String>,
     /// A line for each point, or several.
     pub rows: Vec<Row>,
     /// Notes that a reader of the report needs.
@@ -59,6 +63,7 @@ impl Report {
             provenance: "modelled",
             common: BTreeMap::new(),
             compared: None,
+            lead: scenario.lead.clone(),
             rows: Vec::new(),
             notes: Vec::new(),
             facts: BTreeMap::new(),

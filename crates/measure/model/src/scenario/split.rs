@@ -35,7 +35,8 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let mut more = Vec::new();
     match ask(Figures::Best) {
         Err(none) if none.why == "the formula gives 0" => {
-            notes.push(format!("with {}, nothing on the engine is best", point.word("setting")));
+            let (way, setting) = (point.word("direction"), point.word("setting"));
+            notes.push(format!("{way}, {setting}: nothing on the engine is best"));
         }
         best => more.push(point.metric("best share", best)),
     }

@@ -37,6 +37,12 @@ impl SplitQuestion<'_> {
         if self.codec == Codec::Lz4 { "bf3" } else { "bf2" }
     }
 
+    /// With nothing on the engine there is no context to set up.
+    fn with_share(self, share: f64) -> Self {
+        let setting = if share > 0.0 { self.setting } else { Setting::Static };
+        Self { setting, ..self }
+    }
+
     /// An input: a file, or its first 2 MiB, on the uncompressed side.
     fn input(&self, file: &File) -> f64 {
         if self.codec == Codec::Lz4 { file.bytes } else { CUT_BYTES }
@@ -71,6 +77,10 @@ fn unbounded(library: &Library, asked: SplitQuestion<'_>, figure: Figures) -> An
         if let Figures::Saved(share) = figure {
             return saved(values, tracker, asked, share).map(Outcome::from);
         }
+        let asked = match figure {
+            Figures::Throughput(share) | Figures::Time(share) => asked.with_share(share),
+            Figures::Best | Figures::Saved(_) => asked,
+        };
         let split = split_of(values, tracker, asked)?;
         let (value, share) = match figure {
             Figures::Throughput(share) => (throughput(values, tracker, asked, share)?, share),
@@ -228,6 +238,7 @@ fn throughput(
     asked: SplitQuestion<'_>,
     share: f64,
 ) -> Result<f64, MissingParameter> {
+    let asked = asked.with_share(share);
     if share > 0.0 && share < 1.0 || asked.setting == Setting::Reconfiguration {
         tracker.weaken_to(EvidenceLevel::Card);
     }

@@ -19,6 +19,7 @@ const BUFFER_DEFAULT_BYTES: u64 = 1 << 20;
 const RATE: RangeInclusive<f64> = 1e3..=1e13;
 const BUFFER: RangeInclusive<f64> = 64.0..=1e9;
 const RATIO: RangeInclusive<f64> = 1e-4..=2.0;
+const LEVEL: RangeInclusive<f64> = 0.0..=22.0;
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 const PRICE: RangeInclusive<f64> = 0.0..=1e7;
 const WATTS: RangeInclusive<f64> = 0.0..=5000.0;
@@ -50,6 +51,7 @@ struct StageFile {
     #[serde(rename = "do")]
     task: String,
     ratio: Option<Number>,
+    level: Option<u32>,
     patterns: Option<Vec<String>>,
     like: Option<String>,
     keep: Option<Number>,
@@ -90,10 +92,6 @@ pub(super) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     document.schema(WORKLOAD_SCHEMA)?;
     let written: WorkloadFile = document.read()?;
     let reader = Reader(&document);
-    let count = |key: &str, found: Option<u32>, range: &RangeInclusive<f64>| {
-        reader.number(key, found.map(|one| Number(Interval::exactly(f64::from(one)))), range)?;
-        Ok::<_, Error>(found)
-    };
     let buffer = (written.buffer)
         .map(|Size(one)| document.bounded("buffer", one, &BUFFER, units::size))
         .transpose()?;
@@ -106,8 +104,8 @@ pub(super) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         rate_bytes_per_s: document.bounded("rate", written.rate.0, &RATE, units::rate)?,
         buffer_bytes: buffer.map_or(BUFFER_DEFAULT_BYTES, |bytes| bytes.typ as u64),
         stages: stages.collect::<Result<_, _>>()?,
-        cores: count("host.cores", written.host.cores, &CORES)?,
-        cards: count("cards", written.cards, &CARDS)?,
+        cores: reader.count("host.cores", written.host.cores, &CORES)?,
+        cards: reader.count("cards", written.cards, &CARDS)?,
         network_bytes_per_s: reader.rate("network.rate", network)?,
         prices: written.prices.map(|one| reader.prices(one)).transpose()?,
         watts: Watts {
@@ -139,6 +137,16 @@ impl Reader<'_> {
         found.map(bounded).transpose()
     }
 
+    fn count(
+        &self,
+        key: &str,
+        found: Option<u32>,
+        range: &RangeInclusive<f64>,
+    ) -> Result<Option<u32>, Error> {
+        self.number(key, found.map(|one| Number(Interval::exactly(f64::from(one)))), range)?;
+        Ok(found)
+    }
+
     fn rate(&self, key: &str, found: Option<Rate>) -> Result<Option<Interval>, Error> {
         let bounded = |Rate(one)| self.0.bounded(key, one, &RATE, units::rate);
         found.map(bounded).transpose()
@@ -151,11 +159,14 @@ impl Reader<'_> {
         };
         let matches = task.operation().is_some_and(|one| one.family().has_patterns);
         let codec = task.operation().is_some_and(Operation::has_ratio);
+        let compresses = codec
+            && task.operation().map(Operation::lengths) == Some(overside_ops::Lengths::Shrinks);
         let works = task != Task::Send;
         let keys = [
             ("patterns", written.patterns.is_some(), matches, "match"),
             ("like", written.like.is_some(), matches, "match"),
             ("ratio", written.ratio.is_some(), codec, "compress and decompress"),
+            ("level", written.level.is_some(), compresses, "compress"),
             ("core_rate", written.core_rate.is_some(), works, "other"),
         ];
         if let Some((key, .., of)) = (keys.into_iter()).find(|(_, given, fits, _)| *given && !fits)
@@ -175,6 +186,7 @@ impl Reader<'_> {
         Ok(Stage {
             task,
             ratio: self.number(&key("ratio"), written.ratio, &RATIO)?,
+            level: self.count(&key("level"), written.level, &LEVEL)?,
             patterns: self.patterns(path, written, matches)?,
             keep: keep.unwrap_or(Interval::exactly(1.0)),
             core_bytes_per_s: self.rate(&key("core_rate"), written.core_rate)?,

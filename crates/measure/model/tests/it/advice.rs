@@ -34,6 +34,8 @@ pub(crate) fn measured(operation: &str, mb_per_s: f64) -> MeasuredOperation {
         operation: operation.into(),
         title: operation.into(),
         patterns: Vec::new(),
+        level: None,
+        is_example: false,
         ratio: Some(0.4),
         cpu: cpu(mb_per_s, &[4096, 65_536, 1 << 20]),
         devices: Vec::new(),

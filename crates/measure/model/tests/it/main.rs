@@ -19,4 +19,5 @@ mod questions;
 mod scenarios;
 mod search;
 mod sim;
+mod verdicts;
 mod workload;

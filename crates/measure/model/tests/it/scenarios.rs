@@ -2,7 +2,7 @@
 
 use overside_config::Error;
 use overside_model::scenario::{
-    self, Key, Kind, MAX_POINTS, Method, Report, Scenario, ScenarioArgs, presets, scenarios,
+    self, Key, Kind, MAX_POINTS, Method, Point, Report, Scenario, ScenarioArgs, presets, scenarios,
 };
 use overside_model::{Library, Unit};
 
@@ -128,7 +128,7 @@ fn options_are_compared_with_a_baseline_that_can_be_asked() {
             continue;
         };
         let name = &scenario.name;
-        for figure in [Some(&by.figure), by.over.as_ref()].into_iter().flatten() {
+        for figure in [Some(&by.figure), by.then.as_ref()].into_iter().flatten() {
             assert!(scenario.metrics.iter().any(|one| one.name == *figure), "{name}: {figure}");
         }
         let mut asked = ScenarioArgs::of(name);
@@ -285,6 +285,7 @@ fn values_are_read_in_any_unit_of_their_kind() {
         about: "a rate".into(),
         kind: Kind::Amount(Unit::GbPerS, 1.0, 400.0),
         default: String::new(),
+        only: None,
     };
     let read = |text: &str| key.read(text, Library::published()).expect(text);
     for text in ["40", "40 Gb/s", "40Gb/s", "5 GB/s", "5000MB/s", "4e1"] {
@@ -336,7 +337,13 @@ fn keys_of_a_scenario_are_all_read() {
         let points = ScenarioArgs::of(&scenario.name).points(scenario, Library::published());
         let points = points.expect("defaults are allowed");
         for key in scenario.keys.iter().filter(|key| !key.default.is_empty()) {
-            assert!(points.iter().all(|point| point.get(&key.name).is_some()), "{}", key.name);
+            // A key that only means something with one value of another is set with that.
+            let reads = |point: &&Point| match &key.only {
+                Some(only) => only.of.iter().any(|of| point.word_if_set(&only.key) == Some(of)),
+                None => true,
+            };
+            let mut points = points.iter().filter(reads);
+            assert!(points.all(|point| point.get(&key.name).is_some()), "{}", key.name);
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct WorkloadModel<'a> {
 pub(super) struct StageRates {
     pub ratio: Option<Interval>,
     pub core: Option<Interval>,
+    /// Library and level of that rate; empty where it is not named.
+    pub library: String,
     pub device: Option<Answer>,
     /// Bytes a second that one core feeds to the device; `None` if that was not measured.
     pub fed: Option<Interval>,
@@ -251,20 +253,19 @@ impl<'a> WorkloadModel<'a> {
         })
     }
 
-    /// Returns the maximum number of bytes per second of a placement, for any demand; `None` if nothing
-    /// limits it.
-    pub(super) fn capacity(&self, on_device: &[bool]) -> Option<Answer> {
+    /// Returns the maximum number of bytes per second of a placement within `limits`, for any demand;
+    /// `None` if nothing limits it.
+    pub(super) fn capacity(&self, on_device: &[bool], limits: Limits) -> Option<Answer> {
         let any = |is: &dyn Fn(&StageModel) -> bool| self.stages.iter().any(is);
         let network =
             self.workload.network_bytes_per_s.is_some() && any(&|one| one.task == Task::Send);
-        let cores = self.limits.cores.is_finite() && any(&|one| one.task != Task::Send);
-        let cards = self.limits.cards.is_finite()
+        let cores = limits.cores.is_finite() && any(&|one| one.task != Task::Send);
+        let cards = limits.cards.is_finite()
             && (self.stages.iter().zip(on_device))
                 .any(|(one, placed)| *placed && one.core.is_none());
         (network || cores || cards).then(|| {
-            self.evidence.predict(EvidenceLevel::Same, |v| {
-                Ok(self.demand(v, on_device)?.0.capacity(self.limits))
-            })
+            self.evidence
+                .predict(EvidenceLevel::Same, |v| Ok(self.demand(v, on_device)?.0.capacity(limits)))
         })
     }
 

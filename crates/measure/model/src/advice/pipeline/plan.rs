@@ -2,6 +2,7 @@
 
 use overside_ops::Operation;
 
+use super::capacity::Limits;
 use super::evaluate::{Loads, StageRates, WorkloadModel};
 use super::{Bottleneck, Costs, Plan, StagePlan};
 use crate::advice::device::Pair;
@@ -82,12 +83,18 @@ fn stage_known(
     let Task::Run(operation) = stage.task else {
         return StageRates::default();
     };
-    let found = find(question, operation, &stage.patterns);
+    let alike = find(question, operation, &stage.patterns, None);
+    let at_level = match stage.level {
+        Some(_) => find(question, operation, &stage.patterns, stage.level),
+        None => alike,
+    };
+    let found = at_level.or(alike);
     let codec = stage.task.operation().is_some_and(Operation::has_ratio);
     let measured_ratio = found.and_then(|one| one.ratio).map(Interval::exactly);
     let ratio = stage.ratio.or(measured_ratio).filter(|_| codec);
-    let at = found.and_then(|one| one.cpu_at(workload.buffer_bytes));
+    let at = at_level.and_then(|one| one.cpu_at(workload.buffer_bytes));
     let core = (stage.core_bytes_per_s).or(at.and_then(|rate| rate.core_bytes_per_s));
+    let library = at.filter(|_| stage.core_bytes_per_s.is_none());
     let device = match (with, ratio) {
         (Candidate::Nothing, _) => None,
         (Candidate::Device(name), _) => found
@@ -116,6 +123,7 @@ fn stage_known(
     StageRates {
         ratio,
         core,
+        library: library.map_or_else(String::new, |rate| rate.library.clone()),
         is_rate_unknown: matches!(device, Some(Err(_))) && !cannot,
         device,
         fed,
@@ -124,18 +132,21 @@ fn stage_known(
 }
 
 /// Finds the measurements of an operation. For matching, those with these patterns, otherwise with
-/// any. For a codec, those in this framing, otherwise in any. `None` if there are none.
+/// any. For a codec, those in this framing, otherwise in any; with a level, only those at it. `None`
+/// if there are none.
 fn find<'a>(
     question: &'a Question,
     operation: Operation,
     patterns: &[String],
+    level: Option<u32>,
 ) -> Option<&'a MeasuredOperation> {
     let alike = |one: &&MeasuredOperation| match one.operation() {
         Ok(other) if operation.family().has_patterns => other.family().has_patterns,
         Ok(other) => without_framing(other) == without_framing(operation),
         Err(_) => false,
     };
-    let all = || question.measured.iter().filter(alike);
+    let is_at_level = |one: &&MeasuredOperation| level.is_none() || one.level == level;
+    let all = || question.measured.iter().filter(alike).filter(is_at_level);
     let exact = |one: &&MeasuredOperation| {
         one.patterns == patterns && one.operation().is_ok_and(|known| known == operation)
     };
@@ -188,7 +199,7 @@ fn choose(shape: &WorkloadModel<'_>, workload: &Workload) -> (Vec<bool>, Option<
         for (bit, index) in able.iter().enumerate() {
             on_device[*index] = mask >> bit & 1 == 1;
         }
-        let capacity = shape.capacity(&on_device);
+        let capacity = shape.capacity(&on_device, shape.limits);
         let rank = rank(shape, workload, &on_device, capacity.as_ref());
         if rank < best.1 {
             best = (on_device, rank);
@@ -283,28 +294,35 @@ impl ChosenPlacement<'_> {
             Candidate::Device(name) => ((*name).into(), "measured", String::new()),
             Candidate::Profile(profile) => (profile.name.clone(), "modelled", profile.card.clone()),
         };
-        let fewer_cores =
-            (self.alone.filter(|_| self.uses_cards())).map(|alone| compared(&alone.cores, &cores));
+        let fewer_cores = (self.alone.filter(|_| self.uses_cards()))
+            .map(|alone| Comparison::modelled(&alone.cores, &cores));
         let costs = self.costs();
         let cheaper = costs.as_ref().and_then(|costs| costs.cheaper.as_ref());
         let better = (cheaper.or(fewer_cores.as_ref())).map(|one| one.verdict);
+        let is_unknown = self.known.iter().any(|one| one.is_rate_unknown);
         let is_worth_it = match (with, better) {
             (Candidate::Nothing, _) => None,
+            // What is sure to be too little is worth nothing, whatever it saves.
+            _ if enough == Verdict::No && !is_unknown => Some(Verdict::No),
             (_, Some(Verdict::Yes)) => Some(enough),
             (_, Some(other)) => Some(other),
-            _ if cores.is_err() || self.known.iter().any(|one| one.is_rate_unknown) => {
-                Some(Verdict::CannotTell)
-            }
+            _ if cores.is_err() || is_unknown => Some(Verdict::CannotTell),
             _ => Some(Verdict::No),
         };
         let whole = |load: Interval| [load.low, load.typ, load.high].map(|all| all.ceil() as u64);
+        let whole_cards =
+            cards.as_ref().and_then(|one| one.as_ref().ok()).map(|one| whole(one.interval));
+        let whole_cards_carry = whole_cards.and_then(|[.., most]| {
+            let limits = Limits { cards: most as f64, ..self.shape.limits };
+            self.shape.capacity(self.on_device, limits)
+        });
         Plan {
             name,
             provenance,
             card,
             stages: self.stages(),
-            whole_cards: (cards.as_ref().and_then(|one| one.as_ref().ok()))
-                .map(|one| whole(one.interval)),
+            whole_cards,
+            whole_cards_carry_bytes_per_s: whole_cards_carry,
             is_worth_it,
             fewer_cores,
             cores,
@@ -365,6 +383,7 @@ impl ChosenPlacement<'_> {
                     core_bytes_per_s: known.core,
                     device_bytes_per_s: known.device.clone().filter(Result::is_ok),
                     cores: self.number(|loads| loads.by_stage[index]),
+                    library: known.library.clone(),
                     is_rate_unknown: known.is_rate_unknown,
                     note: known.note.clone(),
                 }
@@ -422,7 +441,7 @@ impl ChosenPlacement<'_> {
         let before = (self.alone.filter(|_| self.uses_cards())).and_then(|one| one.costs.as_ref());
         Some(Costs {
             currency: prices.currency.clone(),
-            cheaper: before.map(|before| compared(&before.per_hour, &per_hour)),
+            cheaper: before.map(|before| Comparison::modelled(&before.per_hour, &per_hour)),
             per_hour,
             incomplete: (incomplete.into_iter())
                 .filter(|(_, lacking)| *lacking)
@@ -448,19 +467,5 @@ impl ChosenPlacement<'_> {
             );
         }
         missing
-    }
-}
-
-/// Compares the resources of two plans; the ratio is `other` over `mine`. Doubt that both share
-/// counts twice: that is the safe side.
-fn compared(other: &Answer, mine: &Answer) -> Comparison {
-    match (other, mine) {
-        (Ok(other), Ok(mine)) => Comparison {
-            provenance: "modelled",
-            dominated_by: crate::advice::dominating(mine),
-            facts: mine.facts.clone(),
-            ..Comparison::measured(other.interval, mine.interval)
-        },
-        (Err(none), _) | (_, Err(none)) => Comparison::of(&Err(none.clone())),
     }
 }
