@@ -178,7 +178,7 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     chosen = [one for one in certain or helps if one.name == name]
     rest = [one for one in verdicts if one not in chosen]
     verb = "speeds" if chosen[0].is_measured else "would speed"
-    text = f"{_article(name)} {verb} up {_work(chosen)}"
+    text = f"{_article(name)} {verb} up {_work(chosen, rest)}"
     ratios = [one.together or one.against_host for one in chosen]
     least = formatting.times(min(ratio.low for ratio in ratios if ratio is not None))
     most = formatting.times(max(ratio.high for ratio in ratios if ratio is not None))
@@ -219,8 +219,18 @@ def _article(name: str) -> str:
     return f"A {name}" if name.startswith("BlueField") else name
 
 
-def _work(verdicts: Sequence[Verdict]) -> str:
-    nouns = dict.fromkeys(
-        _NOUNS.get(one.operation.partition("-")[0], one.operation) for one in verdicts
+def _work(verdicts: Sequence[Verdict], rest: Sequence[Verdict] = ()) -> str:
+    """`compression and matching (Q1/Q4)`: which of an operation, where others of it are in `rest`
+    with the same device."""
+    divided = {(one.operation, one.name) for one in rest}
+    nouns: dict[str, dict[str, None]] = {}
+    for one in verdicts:
+        noun = _NOUNS.get(one.operation.partition("-")[0], one.operation)
+        details = nouns.setdefault(noun, {})
+        if (one.operation, one.name) in divided and "(" in one.title:
+            details[one.title.partition(" (")[2].removesuffix(")")] = None
+    if len(nouns) > 3:
+        return f"{len(nouns)} operations"
+    return formatting.listing(
+        f"{noun} ({'/'.join(details)})" if details else noun for noun, details in nouns.items()
     )
-    return formatting.listing(nouns) if len(nouns) <= 3 else f"{len(nouns)} operations"
