@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -137,6 +138,70 @@ def agents(directory: Path, **options: Sequence[str]) -> Iterator[dict[str, subp
             yield running
 
 
+@contextmanager
+def ended(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A server's process, which is ended afterwards, also where the test fails."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                # It may have been stopped by a test that failed.
+                process.kill()
+                raise
+
+
+class Listening:
+    """A server that runs, and where."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        said: dict[str, str] = json.loads(process.stdout.readline() or "null")
+        self.address, self.metrics = said["address"], said.get("metrics")
+        self.uri = f"grpc://{self.address}"
+
+
+def server_keys(directory: Path) -> Path:
+    """An authority, with certificates of a server and of its clients."""
+    told(*native(), "agent", "keys", directory)
+    for name in ("pem", "key"):
+        shutil.copy(directory / f"agent.{name}", directory / f"server.{name}")
+    return directory
+
+
+def completed(
+    *command: str | Path, code: int = 0, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program, which ends with this code."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def told(*command: str | Path, code: int = 0, **variables: str) -> str:
+    """Output of a program, likewise: of a failure its errors."""
+    done = completed(*command, code=code, **variables)
+    return done.stdout if code == 0 else done.stderr
+
+
+def flow(*words: str | Path, code: int = 0, **variables: str) -> str:
+    """Output of a verb of `overside flow`, likewise."""
+    return told(*native(), "flow", *words, code=code, **variables)
+
+
 def native() -> list[str]:
     """The native command beside this Python."""
     return [str(Path(sys.executable).parent / "overside")]
@@ -144,10 +209,7 @@ def native() -> list[str]:
 
 def partitioned(*words: str | Path) -> list[Json]:
     """The files that `overside flow partition` writes, as it tells them."""
-    command = [*native(), "flow", "partition", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stderr
-    files: list[Json] = json.loads(done.stdout)["files"]
+    files: list[Json] = json.loads(flow("partition", *words, "--json"))["files"]
     return files
 
 

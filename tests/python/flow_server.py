@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import json
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,20 +15,13 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
-from command import PATIENCE_S
+from command import Listening, ended
 
 ROWS = 60_000
 
 
-class TableServer:
+class TableServer(Listening):
     """A server that runs, and where."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        assert process.stdout is not None
-        said: dict[str, str] = json.loads(process.stdout.readline() or "null")
-        self.address, self.metrics = said["address"], said.get("metrics")
-        self.uri = f"grpc://{self.address}"
 
     def connect(self, **options: str) -> Any:
         """A connection of ADBC's driver."""
@@ -50,12 +41,8 @@ def table_server(*words: str | Path, **tables: Path) -> Iterator[TableServer]:
     named = [f"{name}={path}" for name, path in tables.items()]
     listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
     command += [*named, *listen, *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield TableServer(process)
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
+    with ended(command) as process:
+        yield TableServer(process)
 
 
 def values(rows: int = ROWS) -> pa.Table:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.flight as fl
-from command import PATIENCE_S, native, wait_for
-
-Json = dict[str, Any]
+from command import PATIENCE_S, Json, Listening, ended, native, wait_for
 
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.float64()), ("name", pa.string())])
 #: The path that streams are put under.
 INPUT = fl.FlightDescriptor.for_path("flow")
+#: An output to subscribers.
+SUBSCRIBERS = '[outputs.all]\nto = "subscribers"\n'
 
 
 def batch(first: int, rows: int = 100) -> pa.RecordBatch:
@@ -37,15 +36,13 @@ def definition(directory: Path, text: str, name: str = "flow") -> Path:
     return path
 
 
-class Service:
-    """A service that runs, and where."""
+def spill(directory: Path, size: str = "64 MiB") -> str:
+    """Options with so little memory that a backlog goes to disk."""
+    return f'memory = "1 MiB"\n[spill]\ndirectory = "{directory}"\nbytes = "{size}"\n'
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        assert process.stdout is not None
-        said: dict[str, str] = json.loads(process.stdout.readline() or "null")
-        self.address, self.metrics = said["address"], said.get("metrics")
-        self.uri = f"grpc://{self.address}"
+
+class Service(Listening):
+    """A service that runs, and where."""
 
     def client(self, **options: Any) -> fl.FlightClient:
         """A client without a password."""
@@ -69,25 +66,12 @@ class Service:
 
 
 @contextmanager
-def ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Ends a service that was started otherwise, also where the test fails."""
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-@contextmanager
 def flow_service(*words: str | Path) -> Iterator[Service]:
     """A service at any port of this machine, with these options too."""
     listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
     common = ["flow", "serve", "--json", "--quiet", "--drain", "2"]
     command = [*native(), *common, *listen, *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, ended(process):
+    with ended(command) as process:
         yield Service(process)
 
 
@@ -143,18 +127,26 @@ class Producer:
                 self.error = error
                 raise
 
+    def send_all(self, sequences: Iterable[int]) -> Self:
+        """Sends the batches of these numbers."""
+        for sequence in sequences:
+            self.send(sequence)
+        return self
+
     def wait(self, sequence: int) -> None:
         """Waits until a batch and all before it are safe."""
         wait_for(lambda: self.acknowledged >= sequence or self.error is not None)
         assert self.acknowledged >= sequence, self.error
 
-    def close(self) -> None:
-        """Sends no more, and waits until all is safe."""
+    def close(self, last: int | None = None) -> None:
+        """Sends no more, and waits until all is safe: up to the number `last`, if it is given."""
         # The thread that reads closes.
         self.writer.done_writing()
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the stream does not end"
         self.client.close()
+        if last is not None:
+            assert (self.acknowledged, self.error) == (last, None)
 
 
 def put(service: Service, *batches: pa.RecordBatch, **options: Any) -> None:
@@ -173,6 +165,18 @@ def take(service: Service, output: str, partition: int | None = None, **options:
         ticket["partition"] = partition
     with service.client(**options) as client:
         return client.do_get(fl.Ticket(json.dumps(ticket).encode())).read_all()
+
+
+def take_rows(service: Service, output: str, count: int, column: str = "id") -> list[int]:
+    """The values of so many rows or more, in ascending order."""
+    found: list[int] = []
+
+    def all_there() -> bool:
+        found.extend(take(service, output)[column].to_pylist())
+        return len(found) >= count
+
+    wait_for(all_there)
+    return sorted(found)
 
 
 def take_numbered(
@@ -197,8 +201,3 @@ def take_numbered(
 def ids(table: pa.Table) -> list[int]:
     """The ids of a table, ascending."""
     return sorted(table.column("id").to_pylist())
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Waits for something."""
-    wait_for(condition)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from command import PATIENCE_S, agents, native
+from command import agents, ended, native, told
 
 
 class KvServer:
@@ -58,40 +57,8 @@ def kv_server(*words: str | Path, before: tuple[str, ...] = ()) -> Iterator[KvSe
     """A server at any port of this machine, with these options too."""
     common = ["kv", "serve", "--json", "--memory", "64MiB", "--listen", "127.0.0.1:0", "--quiet"]
     command = [*before, *native(), *common, *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield KvServer(process)
-        finally:
-            process.terminate()
-            try:
-                process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                # It may have been stopped by a test that failed.
-                process.kill()
-                raise
-
-
-def server_keys(directory: Path) -> Path:
-    """An authority, with certificates of a server and of its clients."""
-    subprocess.run([*native(), "agent", "keys", str(directory)], check=True)
-    for name in ("pem", "key"):
-        shutil.copy(directory / f"agent.{name}", directory / f"server.{name}")
-    return directory
-
-
-def told(*command: str | Path, code: int = 0) -> str:
-    """Output of a program, which ends with this code: of a failure its errors."""
-    words = [str(word) for word in command]
-    done = subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout if code == 0 else done.stderr
+    with ended(command) as process:
+        yield KvServer(process)
 
 
 def kv(*words: str | Path, code: int = 0) -> str:

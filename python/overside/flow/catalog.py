@@ -18,38 +18,33 @@ CATALOG, SCHEMA, TABLE_TYPE = "memory", "main", "TABLE"
 
 Tables = Mapping[str, pa.Schema]
 
-_TABLES = pa.schema(
-    [
-        pa.field("catalog_name", pa.utf8()),
-        pa.field("db_schema_name", pa.utf8()),
-        pa.field("table_name", pa.utf8(), nullable=False),
-        pa.field("table_type", pa.utf8(), nullable=False),
-    ]
+_TYPES_OF = {
+    "bool": pa.bool_(),
+    "int32": pa.int32(),
+    "uint8": pa.uint8(),
+    "list": pa.list_(pa.field("item", pa.utf8(), nullable=False)),
+}
+
+
+def _schema(columns: str) -> pa.Schema:
+    """Columns of an answer, each `NAME TYPE`, or `NAME` if it is text; `!` behind the name of one
+    that is never null."""
+    fields = []
+    for column in columns.split(","):
+        name, _, kind = column.strip().partition(" ")
+        form = _TYPES_OF[kind] if kind else pa.utf8()
+        fields.append(pa.field(name.removesuffix("!"), form, nullable=not name.endswith("!")))
+    return pa.schema(fields)
+
+
+_TABLES = _schema("catalog_name, db_schema_name, table_name!, table_type!")
+_PRIMARY_KEYS = _schema(
+    "catalog_name, db_schema_name, table_name!, column_name!, key_sequence! int32, key_name"
 )
-_PRIMARY_KEYS = pa.schema(
-    [
-        pa.field("catalog_name", pa.utf8()),
-        pa.field("db_schema_name", pa.utf8()),
-        pa.field("table_name", pa.utf8(), nullable=False),
-        pa.field("column_name", pa.utf8(), nullable=False),
-        pa.field("key_sequence", pa.int32(), nullable=False),
-        pa.field("key_name", pa.utf8()),
-    ]
-)
-_KEY_SIDES = [
-    pa.field(f"{side}_{name}", pa.utf8(), nullable=name.endswith("schema_name") or "cat" in name)
-    for side in ("pk", "fk")
-    for name in ("catalog_name", "db_schema_name", "table_name", "column_name")
-]
-_FOREIGN_KEYS = pa.schema(
-    [
-        *_KEY_SIDES,
-        pa.field("key_sequence", pa.int32(), nullable=False),
-        pa.field("fk_key_name", pa.utf8()),
-        pa.field("pk_key_name", pa.utf8()),
-        pa.field("update_rule", pa.uint8(), nullable=False),
-        pa.field("delete_rule", pa.uint8(), nullable=False),
-    ]
+_FOREIGN_KEYS = _schema(
+    "pk_catalog_name, pk_db_schema_name, pk_table_name!, pk_column_name!, fk_catalog_name,"
+    " fk_db_schema_name, fk_table_name!, fk_column_name!, key_sequence! int32, fk_key_name,"
+    " pk_key_name, update_rule! uint8, delete_rule! uint8"
 )
 
 
@@ -65,8 +60,7 @@ def _empty(schema: pa.Schema) -> Callable[[Tables, Message], pa.Table]:
 
 def _catalogs(tables: Tables, command: Message) -> pa.Table:
     del tables, command
-    schema = pa.schema([pa.field("catalog_name", pa.utf8(), nullable=False)])
-    return pa.Table.from_pydict({"catalog_name": [CATALOG]}, schema)
+    return pa.Table.from_pydict({"catalog_name": [CATALOG]}, _schema("catalog_name!"))
 
 
 def _is_ours(command: Message) -> bool:
@@ -78,13 +72,7 @@ def _is_ours(command: Message) -> bool:
 def _schemas(tables: Tables, command: Message) -> pa.Table:
     del tables
     rows = [{"catalog_name": CATALOG, "db_schema_name": SCHEMA}] if _is_ours(command) else []
-    schema = pa.schema(
-        [
-            pa.field("catalog_name", pa.utf8()),
-            pa.field("db_schema_name", pa.utf8(), nullable=False),
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema)
+    return pa.Table.from_pylist(rows, _schema("catalog_name, db_schema_name!"))
 
 
 def _tables(tables: Tables, command: Message) -> pa.Table:
@@ -109,8 +97,7 @@ def _tables(tables: Tables, command: Message) -> pa.Table:
 
 def _table_types(tables: Tables, command: Message) -> pa.Table:
     del tables, command
-    schema = pa.schema([pa.field("table_type", pa.utf8(), nullable=False)])
-    return pa.Table.from_pydict({"table_type": [TABLE_TYPE]}, schema)
+    return pa.Table.from_pydict({"table_type": [TABLE_TYPE]}, _schema("table_type!"))
 
 
 #: `SqlInfo` by number: of the server 0.., of its SQL 500...
@@ -167,28 +154,12 @@ def _sql_info(tables: Tables, command: Message) -> pa.Table:
     return pa.Table.from_arrays([pa.array(known, pa.uint32()), values], schema=schema)
 
 
-_TYPE_INFO = pa.schema(
-    [
-        pa.field("type_name", pa.utf8(), nullable=False),
-        pa.field("data_type", pa.int32(), nullable=False),
-        pa.field("column_size", pa.int32()),
-        pa.field("literal_prefix", pa.utf8()),
-        pa.field("literal_suffix", pa.utf8()),
-        pa.field("create_params", pa.list_(pa.field("item", pa.utf8(), nullable=False))),
-        pa.field("nullable", pa.int32(), nullable=False),
-        pa.field("case_sensitive", pa.bool_(), nullable=False),
-        pa.field("searchable", pa.int32(), nullable=False),
-        pa.field("unsigned_attribute", pa.bool_()),
-        pa.field("fixed_prec_scale", pa.bool_(), nullable=False),
-        pa.field("auto_increment", pa.bool_()),
-        pa.field("local_type_name", pa.utf8()),
-        pa.field("minimum_scale", pa.int32()),
-        pa.field("maximum_scale", pa.int32()),
-        pa.field("sql_data_type", pa.int32(), nullable=False),
-        pa.field("datetime_subcode", pa.int32()),
-        pa.field("num_prec_radix", pa.int32()),
-        pa.field("interval_precision", pa.int32()),
-    ]
+_TYPE_INFO = _schema(
+    "type_name!, data_type! int32, column_size int32, literal_prefix, literal_suffix,"
+    " create_params list, nullable! int32, case_sensitive! bool, searchable! int32,"
+    " unsigned_attribute bool, fixed_prec_scale! bool, auto_increment bool, local_type_name,"
+    " minimum_scale int32, maximum_scale int32, sql_data_type! int32, datetime_subcode int32,"
+    " num_prec_radix int32, interval_precision int32"
 )
 #: DuckDB's types as those of ODBC: number (XdbcDataType), digits or characters, the quotes around
 #: a literal.

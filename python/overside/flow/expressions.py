@@ -236,31 +236,22 @@ def _is_nan(text: str) -> str:
 
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_INTEGERS = {2: "TINYINT", 3: "SMALLINT", 5: "INTEGER", 7: "BIGINT"}
 
 
 def _literal(value: Message) -> Sql:
     """A `Literal`: its field decides its type."""
-    for number, kind in _INTEGERS.items():
-        if value.has(number):
-            return _typed(str(value.integer(number)), kind)
     for number, read in _LITERALS.items():
         if value.has(number):
             return read(value, number)
     raise UnsupportedError(f"literals of kind {value.numbers()} are not supported")
 
 
+def _constant(text: str) -> Sql:
+    return Sql(text, is_literal=True)
+
+
 def _typed(text: str, kind: str) -> Sql:
-    return Sql(f"CAST({literal(text)} AS {kind})", is_literal=True)
-
-
-def _null(value: Message, number: int) -> Sql:
-    del value, number
-    return Sql("NULL", is_literal=True)
-
-
-def _boolean(value: Message, number: int) -> Sql:
-    return Sql("true" if value.flag(number) else "false", is_literal=True)
+    return _constant(f"CAST({literal(text)} AS {kind})")
 
 
 def _floating(value: Message, number: int) -> Sql:
@@ -269,34 +260,17 @@ def _floating(value: Message, number: int) -> Sql:
     if len(data) != size:
         raise StatementError("a number has the wrong size")
     (found,) = struct.unpack(form, data)
-    is_nan = math.isnan(found)
-    one = _typed(repr(found), kind)
-    return Sql(one.text, is_floating=True, is_literal=not is_nan)
+    text = _typed(repr(found), kind).text
+    return Sql(text, is_floating=True, is_literal=not math.isnan(found))
 
 
 def _string(value: Message, number: int) -> Sql:
     text = value.message(number).text(1) if number == 22 else value.text(number)
-    if "\0" in text:
-        return Sql(f"decode({_blob(text.encode())})", is_literal=True)
-    return Sql(literal(text), is_literal=True)
+    return _constant(f"decode({_blob(text.encode())})" if "\0" in text else literal(text))
 
 
 def _blob(data: bytes) -> str:
     return f"unhex('{data.hex()}')"
-
-
-def _binary(value: Message, number: int) -> Sql:
-    return Sql(_blob(value.bytes(number)), is_literal=True)
-
-
-def _date(value: Message, number: int) -> Sql:
-    days = value.integer(number)
-    return Sql(f"(DATE '1970-01-01' + CAST({days} AS INTEGER))", is_literal=True)
-
-
-def _timestamp(value: Message, number: int) -> Sql:
-    function = "make_timestamptz" if number == 27 else "make_timestamp"
-    return Sql(f"{function}({value.integer(number)})", is_literal=True)
 
 
 def _time(value: Message, number: int) -> Sql:
@@ -330,21 +304,33 @@ def _wrapped(value: Message, number: int) -> Sql:
     raise UnsupportedError(f"literals of type {name} are not supported")
 
 
+def _of_integer(form: str) -> Callable[[Message, int], Sql]:
+    return lambda value, number: _constant(form.format(value.integer(number)))
+
+
+def _binary(value: Message, number: int) -> Sql:
+    return _constant(_blob(value.bytes(number)))
+
+
 #: By the field of the literal that has it.
 _LITERALS: dict[int, Callable[[Message, int], Sql]] = {
-    1: _boolean,
+    1: lambda value, number: _constant("true" if value.flag(number) else "false"),
+    2: _of_integer("CAST('{}' AS TINYINT)"),
+    3: _of_integer("CAST('{}' AS SMALLINT)"),
+    5: _of_integer("CAST('{}' AS INTEGER)"),
+    7: _of_integer("CAST('{}' AS BIGINT)"),
     10: _floating,
     11: _floating,
     12: _string,
     13: _binary,
-    14: _timestamp,
-    16: _date,
+    14: _of_integer("make_timestamp({})"),
+    16: _of_integer("(DATE '1970-01-01' + CAST({} AS INTEGER))"),
     17: _time,
     21: _string,
     22: _string,
     23: _binary,
     24: _decimal,
-    27: _timestamp,
-    29: _null,
+    27: _of_integer("make_timestamptz({})"),
+    29: lambda *_: _constant("NULL"),
     33: _wrapped,
 }

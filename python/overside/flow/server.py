@@ -50,6 +50,17 @@ _REFUSED = {
 }
 
 
+#: Errors, what they count as, and those of Flight that clients get for them: the first that fits.
+_ERRORS: tuple[tuple[type[Exception], str, type[Exception]], ...] = (
+    (TimeLimitError, "timeouts", fl.FlightTimedOutError),
+    (AbandonedError, "abandoned", fl.FlightCancelledError),
+    (BusyError, "refused", fl.FlightUnavailableError),
+    (UnsupportedError, "", pa.ArrowNotImplementedError),
+    (NotReadOnlyError, "refused", fl.FlightUnauthorizedError),
+    (Exception, "failed", fl.FlightServerError),
+)
+
+
 def _without_stack(kind: Any, *_: object, **__: object) -> list[str]:
     """The name of an exception's class."""
     return [getattr(kind, "__name__", type(kind).__name__)]
@@ -237,28 +248,15 @@ class Server(fl.FlightServerBase):  # type: ignore[misc]
         """Makes Flight's errors of others, and counts them."""
         try:
             yield
-        except TimeLimitError as error:
-            self._engine.count(timeouts=1)
-            raise fl.FlightTimedOutError(str(error)) from None
-        except AbandonedError as error:
-            self._engine.count(abandoned=1)
-            raise fl.FlightCancelledError(str(error)) from None
-        except BusyError as error:
-            self._engine.count(refused=1)
-            raise fl.FlightUnavailableError(str(error)) from None
-        except UnsupportedError as error:
-            raise pa.ArrowNotImplementedError(str(error)) from None
-        except NotReadOnlyError as error:
-            self._engine.count(refused=1)
-            raise fl.FlightUnauthorizedError(str(error)) from None
-        except (StatementError, ProtobufError) as error:
-            self._engine.count(failed=1)
-            raise fl.FlightServerError(str(error)) from None
         except fl.FlightError:
             raise
-        except pa.ArrowException as error:
-            self._engine.count(failed=1)
-            raise fl.FlightServerError(str(error)) from None
+        except (StatementError, ProtobufError, pa.ArrowException) as error:
+            outcome, kind = next(
+                (outcome, kind) for known, outcome, kind in _ERRORS if isinstance(error, known)
+            )
+            if outcome:
+                self._engine.count(**{outcome: 1})
+            raise kind(str(error)) from None
         except Exception:
             self._engine.count(failed=1)
             _LOG.exception("a call failed")

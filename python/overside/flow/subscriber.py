@@ -102,7 +102,7 @@ def _reconnecting(
     connection: Connection, command: fl.FlightDescriptor, reconnect_s: float, *, follow: bool
 ) -> Iterator[SubscribedBatch]:
     """The batches of one stream after the other. A service that ends may be started again."""
-    done = _Done()
+    done = _Completed()
     while True:
         try:
             yield from _stream(connection, command, done)
@@ -129,7 +129,7 @@ def _wait(connection: Connection, reconnect_s: float) -> None:
 
 
 def _stream(
-    connection: Connection, command: fl.FlightDescriptor, done: _Done
+    connection: Connection, command: fl.FlightDescriptor, done: _Completed
 ) -> Iterator[SubscribedBatch]:
     """The batches of one stream that are not done with."""
     streams = connection.client.do_exchange(command, connection.options)
@@ -155,7 +155,7 @@ def _stream(
                     reader.read_chunk()
 
 
-class _Done:
+class _Completed:
     """The last numbers that are done with, by producer."""
 
     def __init__(self) -> None:

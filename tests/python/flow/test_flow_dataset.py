@@ -26,7 +26,7 @@ import pyarrow.flight as fl
 import pyarrow.parquet
 import pyarrow.substrait
 import pytest
-from command import PATIENCE_S
+from command import PATIENCE_S, server_keys
 from flow_server import ROWS, TableServer, same, table_server, values, write_tables
 from overside.flow import expressions, messages
 from overside.flow.dataset import TableDataset
@@ -405,11 +405,7 @@ def test_passwords_and_certificates_are_used(tmp_path: Path) -> None:
         assert overside.dataset(server.uri, password="word").count_rows() == ROWS
         with pytest.raises(fl.FlightUnauthenticatedError):
             overside.dataset(server.uri)
-    keys = tmp_path / "keys"
-    native = Path(sys.executable).parent / "overside"
-    subprocess.run([native, "agent", "keys", keys], check=True, capture_output=True)
-    for side in ("pem", "key"):
-        (keys / f"agent.{side}").rename(keys / f"server.{side}")
+    keys = server_keys(tmp_path / "keys")
     with table_server("--tls-keys", keys, "--tls-clients", "required", v=tables["v"]) as server:
         uri = server.uri.replace("grpc:", "grpc+tls:")
         assert overside.dataset(uri, tls_keys=keys).count_rows() == ROWS

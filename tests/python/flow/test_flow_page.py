@@ -45,8 +45,7 @@ def test_the_page_shows_what_goes_on(
     wait_for(lambda: updates(page) >= 1)
     producer = Producer(service, f"p{width}{dark}")
     before = service.statistics()["counters"]["received_batches_total"]
-    for sequence in range(20):
-        producer.send(sequence)
+    producer.send_all(range(20))
     # What comes after the outputs were emptied would stay there.
     counters = lambda: service.statistics()["counters"]  # noqa: E731
     wait_for(lambda: counters()["received_batches_total"] == before + 20)

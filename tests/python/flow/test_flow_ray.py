@@ -105,6 +105,14 @@ def report(*words: str | Path) -> Json:
     return said
 
 
+def refused(code: int, *words: str | Path) -> str:
+    """What a run says that ends with that code."""
+    with flow_run(*words) as process:
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == code
+    return err.decode()
+
+
 def node_processes() -> dict[int, int]:
     """Processes of nodes that were started from this environment -> who started them."""
     found = {}
@@ -122,18 +130,13 @@ def node_processes() -> dict[int, int]:
 
 def test_nodes_without_an_address_need_ray(tmp_path: Path) -> None:
     path = pipeline(tmp_path, resources="bf2 = 1")
-    with flow_run(path, batches(tmp_path, 1)) as process:
-        _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 2
-    assert b"--on ray" in err
+    assert "--on ray" in refused(2, path, batches(tmp_path, 1))
     # Nothing has to be there to see whether it fits.
     with flow_run(path, batches(tmp_path, 1), "--on", "ray", "--check") as process:
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert out == b"OK\n"
-    with flow_run(pipeline(tmp_path), batches(tmp_path, 1), "--on", "ray") as process:
-        _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 2
-    assert b"no stage is on a node with `resources`" in err
+    told = refused(2, pipeline(tmp_path), batches(tmp_path, 1), "--on", "ray")
+    assert "no stage is on a node with `resources`" in told
 
 
 @pytest.mark.parametrize("placement", ["dpu0", "split:50", "adaptive"])
@@ -160,11 +163,9 @@ def test_the_output_is_that_of_one_machine(tmp_path: Path) -> None:
         on_ray = ("--on", "ray", "--ray-address", cluster.address)
         path = pipeline(tmp_path, "dpu0", "bf2 = 1")
         said = report(path, table, *on_ray)
-        with flow_run(pipeline(tmp_path, "dpu0", "bf3 = 1"), table, *on_ray) as process:
-            _, err = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 3
-        assert b"bf3 1" in err
-        assert b"near_storage 2" in err
+        told = refused(3, pipeline(tmp_path, "dpu0", "bf3 = 1"), table, *on_ray)
+        assert "bf3 1" in told
+        assert "near_storage 2" in told
         # What a run has taken is free again, and its processes are gone.
         wait_for(lambda: not node_processes())
         (tmp_path / "out-True").rename(tmp_path / "before")

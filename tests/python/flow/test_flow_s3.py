@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
-from command import PATIENCE_S, native
+from command import PATIENCE_S, flow
 from flow_service import Producer, batch, definition, flow_service, ids
 
 #: Command `moto_server` of this Python's packages.
@@ -104,43 +104,24 @@ def store(tmp_path: Path) -> Iterator[Store]:
             process.terminate()
 
 
-def run(*words: str | Path, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs a pipeline on files."""
-    return subprocess.run(
-        [*native(), "flow", "run", *map(str, words)],
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-
-
 def test_a_run_writes_objects_that_another_client_reads(store: Store, tmp_path: Path) -> None:
     with pa.ipc.new_file(str(tmp_path / "in.arrow"), batch(0).schema) as file:
         file.write_batch(batch(0, 1000))
     pipeline = definition(tmp_path, STAGE + '[input]\nfiles = ["in.arrow"]\n' + OUTPUT)
-    wrong = run(pipeline, variables={**store.variables, "AWS_SECRET_ACCESS_KEY": "wrong"})
-    assert wrong.returncode == 2
-    assert "SignatureDoesNotMatch" in wrong.stderr
+    wrong = {**store.variables, "AWS_SECRET_ACCESS_KEY": "wrong"}
+    assert "SignatureDoesNotMatch" in flow("run", pipeline, code=2, **wrong)
     assert store.names() == []
-    done = run(pipeline, variables=store.variables)
-    assert done.returncode == 0, done.stderr
+    flow("run", pipeline, **store.variables)
     assert store.names() == [f"bucket/a b/é/part-{part}.parquet" for part in (0, 1)]
     assert sorted(store.rows()) == list(range(1000))
-    again = run(pipeline, variables=store.variables)
-    assert again.returncode == 2
-    assert "exists" in again.stderr
-    assert run(pipeline, "--force", variables=store.variables).returncode == 0
+    assert "exists" in flow("run", pipeline, code=2, **store.variables)
+    flow("run", pipeline, "--force", **store.variables)
 
 
 def test_what_a_service_acknowledged_is_in_the_bucket(store: Store, tmp_path: Path) -> None:
     pipeline = definition(tmp_path, STAGE + OUTPUT)
     with mock.patch.dict(os.environ, store.variables), flow_service(pipeline) as service:
-        producer = Producer(service, "sensor")
-        for sequence in range(20):
-            producer.send(sequence)
-        producer.close()
-        assert (producer.acknowledged, producer.error) == (19, None)
+        producer = Producer(service, "sensor").send_all(range(20))
+        producer.close(19)
         service.kill()
     assert sorted(store.rows()) == list(range(2000))

@@ -20,7 +20,7 @@ import pyarrow.flight as fl
 import pyarrow.parquet
 import pytest
 from adbc_driver_manager import Error
-from command import PATIENCE_S, native, overside, wait_for
+from command import PATIENCE_S, overside, server_keys, wait_for
 from flow_server import ROWS, TableServer, same, table_server, values, write_tables
 from overside.flow import messages
 from overside.flow.engine import Slots
@@ -51,6 +51,24 @@ def local(statement: str) -> pa.Table:
     v = values()
     assert v.num_rows == ROWS
     return duckdb.connect().sql(statement).to_arrow_table()
+
+
+def prepared(client: fl.FlightClient, statement: str) -> Message:
+    request = messages.pack("ActionCreatePreparedStatementRequest", (1, statement))
+    (result,) = client.do_action(("CreatePreparedStatement", request))
+    return messages.unpack(result.body.to_pybytes())[1]
+
+
+def announced(client: fl.FlightClient, command: bytes) -> tuple[pa.Schema, pa.Table]:
+    """The columns of a command, as they are announced, and its rows."""
+    info = client.get_flight_info(fl.FlightDescriptor.for_command(command))
+    return info.schema, client.do_get(info.endpoints[0].ticket).read_all()
+
+
+def assert_memory_is_bounded(server: TableServer) -> None:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    (resident,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    assert int(resident.split()[1]) << 10 < 1536 << 20
 
 
 @pytest.mark.parametrize("table", ["v", "w"])
@@ -111,19 +129,15 @@ def test_parameters_have_the_types_of_what_they_are_compared_with(
     """JDBC's driver binds no other."""
     schema = local("SELECT * FROM v LIMIT 0").schema
     expected = [schema.field(kind).type if isinstance(kind, str) else kind for kind in types]
-    request = messages.pack("ActionCreatePreparedStatementRequest", (1, statement))
     with fl.connect(server.uri) as client:
-        (answer,) = client.do_action(fl.Action("CreatePreparedStatement", request))
-    _, found = messages.unpack(answer.body.to_pybytes())
+        found = prepared(client, statement)
     assert pa.ipc.read_schema(pa.py_buffer(found.bytes(3))).types == expected
 
 
 def test_several_rows_of_parameters_are_refused(server: TableServer) -> None:
     rows = pa.record_batch({"1": [1, 2]})
-    request = messages.pack("ActionCreatePreparedStatementRequest", (1, "SELECT ? + 1 AS n"))
     with fl.connect(server.uri) as client:
-        (result,) = client.do_action(("CreatePreparedStatement", request))
-        handle = messages.unpack(result.body.to_pybytes())[1].bytes(1)
+        handle = prepared(client, "SELECT ? + 1 AS n").bytes(1)
         command = messages.pack("CommandPreparedStatementQuery", (1, handle))
         descriptor = fl.FlightDescriptor.for_command(command)
 
@@ -158,18 +172,13 @@ def test_enumerations_are_refused_with_what_to_write(server: TableServer, value:
 
 
 def test_prepared_statements_that_are_never_closed_are_forgotten(server: TableServer) -> None:
-    def create(number: int) -> bytes:
-        text = f"SELECT {number} AS n -- {'x' * 50_000}"
-        request = messages.pack("ActionCreatePreparedStatementRequest", (1, text))
-        (result,) = client.do_action(("CreatePreparedStatement", request))
-        return messages.unpack(result.body.to_pybytes())[1].bytes(1)
-
     def run(handle: bytes) -> list[dict[str, int]]:
         command = messages.pack("CommandPreparedStatementQuery", (1, handle))
         return client.do_get(fl.Ticket(command)).read_all().to_pylist()
 
     with fl.connect(server.uri) as client:
-        handles = [create(number) for number in range(340)]
+        texts = [f"SELECT {number} AS n -- {'x' * 50_000}" for number in range(340)]
+        handles = [prepared(client, text).bytes(1) for text in texts]
         assert run(handles[-1]) == [{"n": 339}]
         assert run(handles[-320]) == [{"n": 20}]
         with pytest.raises(fl.FlightServerError, match="no such prepared statement"):
@@ -218,9 +227,8 @@ def test_catalogue_calls_announce_the_columns_that_they_have(
             command = messages.pack("CommandGetXdbcTypeInfo", (1, -5))
         if name == "GetSqlInfo":
             command = messages.pack("CommandGetSqlInfo", (1, 0), (1, 3), (1, 4711))
-        info = client.get_flight_info(fl.FlightDescriptor.for_command(command))
-        table = client.do_get(info.endpoints[0].ticket).read_all()
-        assert table.schema == info.schema
+        schema, table = announced(client, command)
+        assert table.schema == schema
         assert (table.num_rows > 0) == (name not in _KEY_CALLS)
         if name == "GetSqlInfo":
             assert table.to_pylist() == [
@@ -229,9 +237,8 @@ def test_catalogue_calls_announce_the_columns_that_they_have(
             ]
         if name == "GetXdbcTypeInfo":
             assert table["type_name"].to_pylist() == ["BIGINT"]
-            every = messages.pack("CommandGetXdbcTypeInfo")
-            info = client.get_flight_info(fl.FlightDescriptor.for_command(every))
-            named = client.do_get(info.endpoints[0].ticket).read_all()["type_name"].to_pylist()
+            _, every = announced(client, messages.pack("CommandGetXdbcTypeInfo"))
+            named = every["type_name"].to_pylist()
             assert {"VARCHAR", "DOUBLE", "TIMESTAMP", "DECIMAL"} <= set(named)
 
 
@@ -337,9 +344,7 @@ def drain(server: TableServer, statement: str) -> None:
 def test_time_and_memory_are_bounded(limited: TableServer, statement: str) -> None:
     with pytest.raises((Error, OSError), match=r"time limit|[Mm]emory|alloc"):
         drain(limited, statement)
-    status = Path(f"/proc/{limited.process.pid}/status").read_text()
-    (resident,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
-    assert int(resident.split()[1]) << 10 < 1536 << 20
+    assert_memory_is_bounded(limited)
     assert limited.ask("SELECT count(*) n FROM v").to_pylist() == [{"n": ROWS}]
 
 
@@ -447,9 +452,7 @@ def test_long_statements_take_turns(tables: dict[str, Path], parts: tuple[str, s
         with ThreadPoolExecutor(4) as pool:
             answers = list(pool.map(server.ask, [longest] * 4))
         assert all(answer == answers[0] and answer.num_rows > 0 for answer in answers)
-        status = Path(f"/proc/{server.process.pid}/status").read_text()
-        (resident,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
-        assert int(resident.split()[1]) << 10 < 1536 << 20
+        assert_memory_is_bounded(server)
         with pytest.raises(Error, match="a statement has at most 65536 bytes, not 65537"):
             server.ask(longest + " " * (65_537 - len(longest)))
 
@@ -604,10 +607,7 @@ def test_a_password_is_required_where_others_can_connect(
 
 
 def test_certificates_of_agents_serve(tables: dict[str, Path], tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    subprocess.run([*native(), "agent", "keys", keys], check=True, capture_output=True)
-    for side in ("pem", "key"):
-        (keys / f"agent.{side}").rename(keys / f"server.{side}")
+    keys = server_keys(tmp_path / "keys")
     words = ("--tls-keys", keys, "--tls-clients", "required", "--listen", "0.0.0.0:0")
     with table_server(*words, v=tables["v"]) as server:
         uri = server.uri.replace("grpc:", "grpc+tls:").replace("0.0.0.0", "127.0.0.1")

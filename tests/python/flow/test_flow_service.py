@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import subprocess
 import threading
 import urllib.request
 from pathlib import Path
@@ -13,23 +12,24 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from command import PATIENCE_S, native, wait_for
+from command import PATIENCE_S, ended, flow, native, server_keys, wait_for
 from flow_service import (
     INPUT,
     SCHEMA,
+    SUBSCRIBERS,
     Producer,
     Service,
     batch,
     definition,
-    ended,
     flow_service,
     ids,
     put,
+    spill,
     take,
     take_numbered,
+    take_rows,
 )
 
-SUBSCRIBERS = '[outputs.all]\nto = "subscribers"\n'
 STAGES = """
 [[stages]]
 filter = "id % 10 < 5"
@@ -45,11 +45,6 @@ partitions = "0,1"
 to = "subscribers"
 partitions = "2,3,null"
 """
-
-
-def spill(directory: Path, size: str = "64 MiB") -> str:
-    """Options with so little memory that a backlog goes to disk."""
-    return f'memory = "1 MiB"\n[spill]\ndirectory = "{directory}"\nbytes = "{size}"\n'
 
 
 def test_what_is_put_in_comes_out_filtered_and_partitioned(tmp_path: Path) -> None:
@@ -73,9 +68,7 @@ def test_what_is_put_in_comes_out_filtered_and_partitioned(tmp_path: Path) -> No
 
 def test_what_is_safe_is_acknowledged_and_duplicates_are_removed(tmp_path: Path) -> None:
     with flow_service(definition(tmp_path, SUBSCRIBERS)) as service:
-        producer = Producer(service, "sensor")
-        for sequence in (0, 1, 1, 0, 2):
-            producer.send(sequence)
+        producer = Producer(service, "sensor").send_all((0, 1, 1, 0, 2))
         # Nothing is safe before somebody has taken it.
         wait_for(lambda: service.statistics()["counters"]["received_batches_total"] == 5)
         assert producer.acknowledged == -1
@@ -85,13 +78,10 @@ def test_what_is_safe_is_acknowledged_and_duplicates_are_removed(tmp_path: Path)
         producer.close()
         assert producer.error is None
         # One that lost its connection sends again what it thinks was not acknowledged.
-        again = Producer(service, "sensor")
-        for sequence in (1, 2, 3):
-            again.send(sequence)
+        again = Producer(service, "sensor").send_all((1, 2, 3))
         wait_for(lambda: again.acknowledged == 2)
         assert sorted(take_numbered(service, "all", 1)) == [("sensor/all", 3)]
-        again.close()
-        assert again.acknowledged == 3
+        again.close(3)
         assert service.statistics()["counters"]["duplicate_batches_total"] == 4
 
 
@@ -223,14 +213,7 @@ def test_what_is_wrong_is_said_and_other_streams_go_on(tmp_path: Path) -> None:
             other, _ = client.do_put(INPUT, schema)
             other.write_with_metadata(again, b'{"producer": "bad", "sequence": 0}')
             writer.write_with_metadata(good, b'{"producer": "good", "sequence": 1}')
-            found: list[int] = []
-
-            def all_there() -> bool:
-                found.extend(take(service, "all")["n"].to_pylist())
-                return len(found) == 5
-
-            wait_for(all_there)
-            assert sorted(found) == [10, 10, 20, 20, 30]
+            assert take_rows(service, "all", 5, "n") == [10, 10, 20, 20, 30]
             writer.close()
             other.close()
         assert "takes streams under the path" in refused(service, "other", good)
@@ -253,8 +236,7 @@ def test_a_backlog_goes_to_disk_and_survives_a_kill(tmp_path: Path) -> None:
     with flow_service(pipeline) as service:
         producer = Producer(service, "sensor")
         # About 3 MB: more than fits into memory. Nobody takes anything.
-        for sequence in range(300):
-            producer.send(sequence)
+        producer.send_all(range(300))
         producer.wait(100)
         # What is on disk is told there.
         wait_for(lambda: service.statistics()["spill"]["used_bytes"] > 1 << 20)
@@ -265,9 +247,7 @@ def test_a_backlog_goes_to_disk_and_survives_a_kill(tmp_path: Path) -> None:
         found = take_numbered(service, "all")
         assert {n for _, n in found} >= set(range(acknowledged + 1))
         assert all(found["sensor/all", n].equals(batch(100 * n)) for n in range(acknowledged + 1))
-        again = Producer(service, "sensor")
-        for sequence in range(acknowledged + 1, 320):
-            again.send(sequence)
+        again = Producer(service, "sensor").send_all(range(acknowledged + 1, 320))
         found |= take_numbered(service, "all", 320 - len(found))
         again.wait(319)
         again.close()
@@ -282,8 +262,7 @@ def test_a_subscriber_that_stalls_does_not_hold_up_others(tmp_path: Path) -> Non
     with flow_service(pipeline) as service, service.client() as client:
         producer = Producer(service, "sensor")
         stalled = client.do_get(fl.Ticket(b"slow"))
-        for sequence in range(300):
-            producer.send(sequence)
+        producer.send_all(range(300))
         assert len(take_numbered(service, "all", 300)) == 300
         producer.wait(0)
         assert stalled.read_chunk().data.num_rows == 100
@@ -315,17 +294,11 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     pipeline = definition(tmp_path, spill(tmp_path / "spill") + SUBSCRIBERS)
     command = ["bash", "-c", 'ulimit -f 1024; exec "$@"', "bash", *native(), "flow", "serve"]
     words = ["--json", "--quiet", "--listen", "127.0.0.1:0", str(pipeline)]
-    with (
-        subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process,
-        ended(process),
-    ):
+    with ended([*command, *words]) as process:
         service = Service(process)
         producer = Producer(service, "sensor")
-        try:
-            for sequence in range(2000):
-                producer.send(sequence)
-        except (pa.ArrowException, fl.FlightError):
-            pass
+        with contextlib.suppress(pa.ArrowException, fl.FlightError):
+            producer.send_all(range(2000))
         wait_for(lambda: producer.error is not None)
         assert "cannot be kept" in str(producer.error)
         acknowledged = producer.acknowledged
@@ -338,8 +311,7 @@ def test_the_end_delivers_what_is_there(tmp_path: Path) -> None:
     with flow_service(definition(tmp_path, SUBSCRIBERS)) as service, service.client() as client:
         producer = Producer(service, "sensor")
         reader = client.do_get(fl.Ticket(b"all"))
-        for sequence in range(50):
-            producer.send(sequence)
+        producer.send_all(range(50))
         wait_for(lambda: service.statistics()["counters"]["received_batches_total"] == 50)
         taken: list[int] = []
 
@@ -361,22 +333,12 @@ def test_the_end_delivers_what_is_there(tmp_path: Path) -> None:
 
 def test_a_password_and_certificates_are_needed_where_others_can_connect(tmp_path: Path) -> None:
     pipeline = definition(tmp_path, SUBSCRIBERS)
-    told = subprocess.run(
-        [*native(), "flow", "serve", pipeline, "--listen", "0.0.0.0"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert told.returncode == 2
-    assert "--password-file FILE is required" in told.stderr
+    said = flow("serve", pipeline, "--listen", "0.0.0.0", code=2)
+    assert "--password-file FILE is required" in said
     word = tmp_path / "password"
     word.write_text("pass word\n")
     word.chmod(0o600)
-    keys = tmp_path / "keys"
-    subprocess.run([*native(), "agent", "keys", keys], check=True, capture_output=True)
-    for side in ("pem", "key"):
-        (keys / f"agent.{side}").rename(keys / f"server.{side}")
+    keys = server_keys(tmp_path / "keys")
     words = ("--password-file", word, "--tls-keys", keys)
     with flow_service(pipeline, *words) as service:
         address = f"grpc+tls://{service.address}"
@@ -449,24 +411,19 @@ def test_another_service_gets_each_batch_once_whoever_dies(tmp_path: Path) -> No
     first = definition(tmp_path, spill(tmp_path / "a") + text)
     found: dict[tuple[str, int], pa.RecordBatch] = {}
     with flow_service(first) as front:
-        producer = Producer(front, "sensor")
-        for sequence in range(100):
-            producer.send(sequence)
+        producer = Producer(front, "sensor").send_all(range(100))
         with flow_service(behind, "--listen", address) as second:
             producer.send(100)
             found |= take_numbered(second, "all")
             second.kill()
-        for sequence in range(101, 300):
-            producer.send(sequence)
+        producer.send_all(range(101, 300))
         with flow_service(behind, "--listen", address) as second:
             wait_for(lambda: front.statistics()["outputs"][0]["connected"])
             found |= take_numbered(second, "all")
             acknowledged = producer.acknowledged
             front.kill()
             with flow_service(first) as front_again:
-                again = Producer(front_again, "sensor")
-                for sequence in range(acknowledged + 1, 400):
-                    again.send(sequence)
+                again = Producer(front_again, "sensor").send_all(range(acknowledged + 1, 400))
 
                 def all_there() -> bool:
                     found.update(take_numbered(second, "all"))
@@ -482,7 +439,4 @@ def test_another_service_gets_each_batch_once_whoever_dies(tmp_path: Path) -> No
 
 def test_a_wrong_definition_is_explained(tmp_path: Path) -> None:
     wrong = definition(tmp_path, '[outputs.a]\nto = "grpc://nowhere/x"\n')
-    command = [*native(), "flow", "serve", str(wrong)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert told.returncode == 3
-    assert "grpc://nowhere/x: it has no HOST:PORT" in told.stderr
+    assert "grpc://nowhere/x: it has no HOST:PORT" in flow("serve", wrong, code=3)

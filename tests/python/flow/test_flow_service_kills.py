@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -15,15 +14,22 @@ import overside
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from command import PATIENCE_S, native, wait_for
-from flow_service import Producer, Service, batch, definition, flow_service, take_numbered
+from command import PATIENCE_S, flow, wait_for
+from flow_service import (
+    SUBSCRIBERS,
+    Producer,
+    Service,
+    batch,
+    definition,
+    flow_service,
+    take_numbered,
+)
 from test_flow_service_outputs import read
 from test_flow_service_trees import TREE, tracks
 
 BATCHES, ROWS, PRODUCERS = 150, 500, 2
 STAGE = '[[stages]]\npartition = { key = "id", by = "bits:1" }\n'
 FILES = '[outputs.kept]\nto = "kept"\nformat = "FORMAT"\nfile_bytes = "100 KiB"\n'
-SUBSCRIBERS = '[outputs.all]\nto = "subscribers"\n'
 #: Pauses of gRPC between attempts to connect are longer than a start takes.
 AT_ONCE = [
     ("grpc.use_local_subchannel_pool", 1),
@@ -208,14 +214,12 @@ def test_what_is_lost_from_the_spill_directory_is_named(tmp_path: Path) -> None:
     (segment,) = (tmp_path / "spill").glob("output-all-*.spill")
     with segment.open("r+b") as file:
         file.truncate(segment.stat().st_size // 2)
-    command = [*native(), "flow", "serve", str(pipeline), "--listen", "127.0.0.1:0"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert told.returncode == 3
-    assert f"{segment} is damaged at byte" in told.stderr
-    assert "acknowledged batches are lost; restore it" in told.stderr
+    said = flow("serve", pipeline, "--listen", "127.0.0.1:0", code=3)
+    assert f"{segment} is damaged at byte" in said
+    assert "acknowledged batches are lost; restore it" in said
     with flow_service(pipeline, "--accept-loss") as service:
         lost = service.statistics()["counters"]["lost_batches_total"]
-        assert f"{lost} acknowledged batches" in told.stderr
+        assert f"{lost} acknowledged batches" in said
         assert len(take_numbered(service, "all", acknowledged - lost)) >= acknowledged - lost
         assert service.end() == 0
     with flow_service(pipeline) as service:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 from pathlib import Path
 
 import pyarrow as pa
-from command import PATIENCE_S, native
-from flow_service import SCHEMA, Json, Service, batch, definition, flow_service
+from command import flow
+from flow_service import (
+    SCHEMA,
+    SUBSCRIBERS,
+    Json,
+    Service,
+    batch,
+    definition,
+    flow_service,
+    spill,
+)
 from test_flow_service_outputs import FILES, read
 
 LOGS = """
@@ -63,16 +71,7 @@ def test_logs_are_the_same_bytes_wherever_they_are_searched(tmp_path: Path) -> N
         for name, placement in placements.items():
             text = LOGS.replace("ADDRESS", node.address).replace("PLACEMENT", placement)
             pipeline = definition(tmp_path, text.replace("NAME", name), name)
-            command = [
-                *native(),
-                "flow",
-                "run",
-                str(pipeline),
-                str(tmp_path / "logs.arrow"),
-                "--json",
-            ]
-            told = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
-            report = json.loads(told.stdout)
+            report = json.loads(flow("run", pipeline, log, "--json"))
             stages = report["stages"]
             on_node = [(stage.get("node") or {}).get("batches", 0) for stage in stages]
             assert all((count > 0) == (name != "host") for count in on_node), (name, on_node)
@@ -89,18 +88,12 @@ def test_logs_are_the_same_bytes_wherever_they_are_searched(tmp_path: Path) -> N
     )
 
 
-def bench_command(service: Service, table: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """Runs `overside flow bench-service`."""
-    command = [*native(), "flow", "bench-service", f"{service.uri}/flow", str(table), "--json"]
-    command += ["--rows", "1000", *words]
-    return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
-
-
 def bench(service: Service, table: Path, *words: str) -> list[Json]:
     """Report on each wave."""
-    told = bench_command(service, table, *words)
-    assert told.returncode == 0, told.stderr
-    waves: list[Json] = json.loads(told.stdout)["waves"]
+    options = ("--json", "--rows", "1000", *words)
+    waves: list[Json] = json.loads(flow("bench-service", f"{service.uri}/flow", table, *options))[
+        "waves"
+    ]
     return waves
 
 
@@ -124,27 +117,12 @@ def test_waves_are_measured(tmp_path: Path) -> None:
         sent = sum(wave["rows"] for wave in waves)
         assert read(tmp_path / "kept", "arrow").num_rows == sent
     # Nobody takes anything: what does not fit into memory goes to disk, and nothing drains.
-    text = (
-        f'memory = "1 MiB"\n[spill]\ndirectory = "{tmp_path / "spill"}"\nbytes = "256 MiB"\n'
-        '[outputs.all]\nto = "subscribers"\n'
-    )
+    text = spill(tmp_path / "spill", "256 MiB") + SUBSCRIBERS
     with flow_service(definition(tmp_path, text)) as service:
         waves = bench(service, table, *burst, "--every", "1", "--drain", "0.5")
         assert all(wave["drain_ns"] is None for wave in waves)
         assert all(wave["spilled_batches"] > 0 for wave in waves)
         assert waves[1]["spilled_max_bytes"] > waves[0]["spilled_max_bytes"] > 0
     with flow_service("--node") as node:
-        command = [
-            *native(),
-            "flow",
-            "bench-service",
-            f"{node.uri}/flow",
-            str(table),
-            "--rate",
-            "1",
-        ]
-        told = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
-        assert told.returncode == 2
-        assert "no `overside flow serve` with a pipeline" in told.stderr
+        said = flow("bench-service", f"{node.uri}/flow", table, "--rate", "1", code=2)
+        assert "no `overside flow serve` with a pipeline" in said

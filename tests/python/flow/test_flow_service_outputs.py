@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,13 +15,13 @@ from command import PATIENCE_S, wait_for
 from flow_service import (
     SCHEMA,
     Producer,
-    Service,
     batch,
     definition,
     flow_service,
     ids,
     put,
     take,
+    take_rows,
 )
 
 FILES = """
@@ -41,22 +40,19 @@ UNION = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
 
 def read(directory: Path, suffix: str) -> pa.Table:
     """All files of an output."""
-    tables = []
-    for path in sorted(directory.glob(f"*.{suffix}")):
-        if suffix == "parquet":
-            tables.append(pq.read_table(path))
-        else:
-            tables.append(pa.ipc.open_file(path).read_all())
+    tables = map(read_one, sorted(directory.glob(f"*.{suffix}")))
     return pa.concat_tables([table.replace_schema_metadata() for table in tables])
+
+
+def read_one(path: Path) -> pa.Table:
+    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 def test_files_have_each_row_once_whatever_dies(tmp_path: Path, form: str) -> None:
     pipeline = definition(tmp_path, FILES.replace("FORMAT", form))
     with flow_service(pipeline) as service:
-        producer = Producer(service, "sensor")
-        for sequence in range(50):
-            producer.send(sequence)
+        producer = Producer(service, "sensor").send_all(range(50))
         # A batch is safe once it is in a file that has its name.
         producer.wait(20)
         service.kill()
@@ -65,21 +61,14 @@ def test_files_have_each_row_once_whatever_dies(tmp_path: Path, form: str) -> No
     assert set(ids(kept)) >= set(range(100 * (acknowledged + 1)))
     with flow_service(pipeline) as service:
         # From the beginning: this producer has forgotten what was acknowledged.
-        again = Producer(service, "sensor")
-        for sequence in range(80):
-            again.send(sequence)
-        again.close()
-        assert again.acknowledged == 79
+        again = Producer(service, "sensor").send_all(range(80))
+        again.close(79)
         assert again.error is None
         assert service.end() == 0
     assert ids(read(tmp_path / "kept", form)) == list(range(8000))
     odd = list((tmp_path / "kept").glob(f"*-1.{form}"))
     assert odd
     assert all(n % 2 for path in odd for n in ids(read_one(path)))
-
-
-def read_one(path: Path) -> pa.Table:
-    return pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
 
 
 def test_a_stream_without_names_ends_when_its_files_are_there(tmp_path: Path) -> None:
@@ -124,17 +113,8 @@ def on_node(directory: Path, address: str, placement: str) -> Path:
 def test_a_stage_runs_on_another_service(tmp_path: Path, placement: str) -> None:
     with flow_service("--node") as node:
         with flow_service(on_node(tmp_path, node.address, placement)) as service:
-            producer = Producer(service, "sensor")
-            for sequence in range(60):
-                producer.send(sequence)
-            found: list[int] = []
-
-            def all_there() -> bool:
-                found.extend(take(service, "all").column("id").to_pylist())
-                return len(found) == len(WANTED)
-
-            wait_for(all_there)
-            assert sorted(found) == WANTED
+            producer = Producer(service, "sensor").send_all(range(60))
+            assert take_rows(service, "all", len(WANTED)) == WANTED
             producer.close()
             stage = service.statistics()["stages"][0]
             assert stage["node"]["batches"] + stage["host"]["batches"] == 60
@@ -153,36 +133,13 @@ def test_a_node_that_dies_loses_nothing(tmp_path: Path) -> None:
         for sequence in range(60):
             producer.send(sequence)
             if sequence == 30:
-                wait_for(partial(has_node_batches, service))
+                wait_for(lambda: node.statistics()["counters"]["node_batches_total"] > 0)
                 node.kill()
-        found: list[int] = []
-
-        def all_there() -> bool:
-            found.extend(take(service, "all").column("id").to_pylist())
-            return len(found) >= len(WANTED)
-
-        wait_for(all_there)
-        assert sorted(found) == WANTED
+        assert take_rows(service, "all", len(WANTED)) == WANTED
         producer.close()
         stage = service.statistics()["stages"][0]
         assert stage["node"]["losses"] > 0
         assert stage["host"]["batches"] > 0
-
-
-def has_node_batches(service: Service) -> bool:
-    """`True` if the node of the first stage has processed batches."""
-    stages = service.statistics()["stages"]
-    return bool(stages and stages[0]["node"]["batches"] > 0)
-
-
-def has_batches(service: Service, count: int) -> bool:
-    """`True` if `count` batches have reached the output."""
-    return bool(service.statistics()["outputs"][0]["batches"] == count)
-
-
-def has_length(taken: list[int], count: int) -> bool:
-    """`True` if `count` batches were taken."""
-    return len(taken) == count
 
 
 def test_bursts_wait_in_memory_and_then_on_disk(tmp_path: Path) -> None:
@@ -211,14 +168,14 @@ def test_bursts_wait_in_memory_and_then_on_disk(tmp_path: Path) -> None:
             for _ in range(burst):
                 producer.send(sent)
                 sent += 1
-            wait_for(partial(has_batches, service, sent))
+            wait_for(lambda sent=sent: service.statistics()["outputs"][0]["batches"] == sent)
             said = service.statistics()
             # The transport holds some.
             assert said["outputs"][0]["backlog_batches"] <= burst
             assert said["outputs"][0]["memory_bytes"] <= 4 << 20
             assert (said["outputs"][0]["spilled_batches"] > before) is spills
             gate.set()
-            wait_for(partial(has_length, taken, sent))
+            wait_for(lambda sent=sent: len(taken) == sent)
             producer.wait(sent - 1)
             said = service.statistics()
             assert said["outputs"][0]["backlog_batches"] == 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from command import PATIENCE_S, native, wait_for
+from command import PATIENCE_S, flow, native, wait_for
 from flow_service import SCHEMA, Producer, Service, batch, definition, flow_service, ids, put
 
 TREE = """
@@ -47,9 +47,7 @@ def tracks(
 def test_a_tree_has_each_row_once_whatever_dies(tmp_path: Path) -> None:
     pipeline = definition(tmp_path, TREE)
     with flow_service(pipeline) as service:
-        producer = Producer(service, "sensor")
-        for sequence in range(50):
-            producer.send(sequence)
+        producer = Producer(service, "sensor").send_all(range(50))
         # A batch is safe once the tree has it on disk.
         producer.wait(20)
         service.kill()
@@ -57,14 +55,10 @@ def test_a_tree_has_each_row_once_whatever_dies(tmp_path: Path) -> None:
     assert set(ids(tracks(tmp_path / "tracks"))) >= set(range(100 * (acknowledged + 1)))
     with flow_service(pipeline) as service:
         # From the beginning: this producer has forgotten what was acknowledged.
-        again = Producer(service, "sensor")
-        for sequence in range(80):
-            again.send(sequence)
-        again.close()
-        assert (again.acknowledged, again.error) == (79, None)
+        again = Producer(service, "sensor").send_all(range(80))
+        again.close(79)
         # Others may compact it while it is fed.
-        compact = [*native(), "flow", "tree", "compact", str(tmp_path / "tracks")]
-        subprocess.run(compact, check=True, capture_output=True, timeout=PATIENCE_S)
+        flow("tree", "compact", tmp_path / "tracks")
         last = Producer(service, "other")
         last.send(0, batch(8000))
         last.close()
@@ -81,12 +75,9 @@ def test_trees_of_several_services_are_one_table(tmp_path: Path) -> None:
         far = f'[outputs.far]\nto = "grpc://{second.address}/behind"\npartitions = "1"\n'
         stage = '[[stages]]\npartition = { key = "name", by = "hash:2" }\n'
         with flow_service(definition(tmp_path, stage + near + far)) as first:
-            producer = Producer(first, "sensor")
-            for sequence in range(30):
-                producer.send(sequence)
+            producer = Producer(first, "sensor").send_all(range(30))
             # That is, in both trees.
-            producer.close()
-            assert (producer.acknowledged, producer.error) == (29, None)
+            producer.close(29)
             served = f"{first.uri}/tracks", f"{second.uri}/behind"
             assert ids(tracks(*served)) == list(range(3000))
             assert ids(tracks(served[0], tmp_path / "far")) == list(range(3000))
@@ -101,10 +92,7 @@ def test_trees_of_several_services_are_one_table(tmp_path: Path) -> None:
 
 def refusal(*words: str) -> str:
     """Error message of a query that cannot be answered."""
-    command = [*native(), "flow", "tree", "query", *words]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert told.returncode == 2, told
-    return told.stderr
+    return flow("tree", "query", *words, code=2)
 
 
 def test_a_tree_that_is_served_answers_any_client(tmp_path: Path) -> None:
@@ -137,9 +125,19 @@ def test_a_tree_that_is_served_answers_any_client(tmp_path: Path) -> None:
 
 def levels(directory: Path) -> list[int]:
     """Rows of each level of a tree, the root's first."""
-    command = [*native(), "flow", "tree", "show", str(directory), "--json"]
-    told = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
-    return [level["rows"] for level in json.loads(told.stdout)["levels"]]
+    shown = json.loads(flow("tree", "show", directory, "--json"))
+    return [level["rows"] for level in shown["levels"]]
+
+
+def nodes_below(directory: Path, tree: str) -> Callable[..., AbstractContextManager[Service]]:
+    """Starts `left` or `right`, each with a tree like that."""
+    for name in ("left", "right"):
+        definition(directory, tree.replace('to = "tracks"', f'to = "{name}"'), name)
+
+    def node(name: str, address: str = "127.0.0.1:0") -> AbstractContextManager[Service]:
+        return flow_service(directory / f"{name}.toml", "--listen", address)
+
+    return node
 
 
 @pytest.mark.parametrize("how", ["", 'outer = "zstd"'])
@@ -148,12 +146,7 @@ def test_a_tree_over_several_services_has_each_row_once_whatever_dies(
 ) -> None:
     """A root, and two next nodes that it passes rows to by the lowest bit of the key."""
     below = TREE.replace("bits = 1", "bits = 1, above = 1").replace("100 KiB", "10 KiB")
-    for name in ("left", "right"):
-        definition(tmp_path, below.replace('to = "tracks"', f'to = "{name}"'), name)
-
-    def node(name: str, address: str = "127.0.0.1:0") -> AbstractContextManager[Service]:
-        return flow_service(tmp_path / f"{name}.toml", "--listen", address)
-
+    node = nodes_below(tmp_path, below)
     with node("right") as right, ExitStack() as others:
         left = others.enter_context(node("left"))
         addresses = [f"{left.uri}/left", f"{right.uri}/right"]
@@ -162,8 +155,7 @@ def test_a_tree_over_several_services_has_each_row_once_whatever_dies(
         with flow_service(root) as service:
             producer = Producer(service, "sensor")
             for sequences in (range(40), range(40, 42)):
-                for sequence in sequences:
-                    producer.send(sequence)
+                producer.send_all(sequences)
                 producer.wait(sequences[-1])
             # What it has is found, here and there.
             address = f"{service.uri}/tracks"
@@ -173,8 +165,7 @@ def test_a_tree_over_several_services_has_each_row_once_whatever_dies(
                 assert tracks(address, object_id=f"row {n}").column("id").to_pylist() == [n]
             assert all(sum(levels(tmp_path / name)) > 1000 for name in ("left", "right"))
             left.kill()
-            for sequence in range(42, 82):
-                producer.send(sequence)
+            producer.send_all(range(42, 82))
             # It does not say that it has everything.
             wait_for(lambda: service.statistics()["outputs"][0]["last_error"] is not None)
             assert left.uri in service.statistics()["outputs"][0]["last_error"]
@@ -184,11 +175,8 @@ def test_a_tree_over_several_services_has_each_row_once_whatever_dies(
             assert ids(tracks(address)) == list(range(8200))
             service.kill()
         with flow_service(root) as service:
-            again = Producer(service, "sensor")
-            for sequence in range(120):
-                again.send(sequence)
-            again.close()
-            assert (again.acknowledged, again.error) == (119, None)
+            again = Producer(service, "sensor").send_all(range(120))
+            again.close(119)
             address = f"{service.uri}/tracks"
             found = tracks(address)
             assert ids(found) == list(range(12_000))
@@ -204,12 +192,7 @@ def test_a_tree_over_several_services_has_each_row_once_whatever_dies(
 def test_what_a_killed_root_had_begun_to_pass_on_is_found(tmp_path: Path) -> None:
     """At once if it is of a node that is there. Who asks for others hears which one is missing."""
     below = TREE.replace("bits = 1", "bits = 1, above = 1")
-    names = ("left", "right")
-    for name in names:
-        definition(tmp_path, below.replace('to = "tracks"', f'to = "{name}"'), name)
-
-    def node(name: str, address: str = "127.0.0.1:0") -> AbstractContextManager[Service]:
-        return flow_service(tmp_path / f"{name}.toml", "--listen", address)
+    node = nodes_below(tmp_path, below)
 
     def ids_of(name: str) -> list[int]:
         return ids(tracks(tmp_path / name))
@@ -229,8 +212,7 @@ def test_what_a_killed_root_had_begun_to_pass_on_is_found(tmp_path: Path) -> Non
             assert f"next node {left.uri}/left does not answer" in told
             assert "start it again" in told
             producer = Producer(service, "sensor")
-            for sequence in range(40, 80):
-                producer.send(sequence)
+            producer.send_all(range(40, 80))
             wait_for(lambda: len(ids_of("right")) > len(before))
             wait_for(lambda: service.statistics()["outputs"][0]["last_error"] is not None)
             service.kill()
@@ -301,8 +283,7 @@ def test_rows_that_are_acknowledged_from_a_spill_directory_are_found(
             return None
 
         assert wait_for(answered) == list(last)
-        producer.close()
-        assert (producer.acknowledged, producer.error) == (39, None)
+        producer.close(39)
         for begin in range(0, 400_000, 20_000):
             times = range(begin, begin + 20_000)
             assert ids(tracks(address, times=times)) == list(times)
@@ -326,9 +307,7 @@ def test_a_node_two_levels_below_that_is_away_is_named(tmp_path: Path) -> None:
         (_, c), (last, d) = start("c", 2), start("d", 2)
         root, address = start("root", 0, start("a", 1, c, d)[1], start("b", 1)[1])
         descriptor = fl.FlightDescriptor.for_path("root")
-        producer = Producer(root, "sensor", descriptor=descriptor)
-        for sequence in range(20):
-            producer.send(sequence)
+        producer = Producer(root, "sensor", descriptor=descriptor).send_all(range(20))
         producer.close()
         assert ids(tracks(address)) == list(range(2000))
         last.kill()

@@ -16,15 +16,20 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 from command import PATIENCE_S, wait_for
-from flow_service import Producer, Service, batch, definition, flow_service, ids, put, take_numbered
+from flow_service import (
+    SUBSCRIBERS,
+    Producer,
+    Service,
+    batch,
+    definition,
+    flow_service,
+    ids,
+    put,
+    spill,
+    take_numbered,
+)
 
-ALL = '[outputs.all]\nto = "subscribers"\n'
-PARTITIONS = '[[stages]]\npartition = { key = "id", by = "bits:1" }\n' + ALL
-
-
-def spill(directory: Path) -> str:
-    """Options with so little memory that a backlog goes to disk."""
-    return f'memory = "1 MiB"\n[spill]\ndirectory = "{directory}"\nbytes = "64 MiB"\n'
+PARTITIONS = '[[stages]]\npartition = { key = "id", by = "bits:1" }\n' + SUBSCRIBERS
 
 
 class Subscriber:
@@ -61,7 +66,7 @@ def taken(service: Service) -> int:
 @pytest.mark.parametrize(
     ("text", "there"),
     [
-        (ALL, []),
+        (SUBSCRIBERS, []),
         # The last one has the rows without a key.
         (PARTITIONS, [0, 1, 2]),
         (PARTITIONS + 'partitions = "1"\n[outputs.rest]\nto = "subscribers"\n', [1]),
@@ -83,10 +88,8 @@ def test_a_partition_that_cannot_be_is_refused(tmp_path: Path, text: str, there:
 
 
 def test_a_batch_is_safe_once_it_is_acknowledged(tmp_path: Path) -> None:
-    with flow_service(definition(tmp_path, ALL)) as service:
-        producer = Producer(service, "sensor")
-        for sequence in range(5):
-            producer.send(sequence)
+    with flow_service(definition(tmp_path, SUBSCRIBERS)) as service:
+        producer = Producer(service, "sensor").send_all(range(5))
         first = Subscriber(service)
         assert [first.take() for _ in range(5)] == [("sensor/all", n) for n in range(5)]
         # One that has everything and says nothing.
@@ -126,11 +129,9 @@ def test_a_stream_that_does_not_follow_ends_with_the_last_acknowledgement(tmp_pa
 
 
 def test_what_one_has_not_acknowledged_waits_although_another_has_it(tmp_path: Path) -> None:
-    with flow_service(definition(tmp_path, ALL)) as service:
+    with flow_service(definition(tmp_path, SUBSCRIBERS)) as service:
         careful = Subscriber(service)
-        producer = Producer(service, "sensor")
-        for sequence in range(3):
-            producer.send(sequence)
+        producer = Producer(service, "sensor").send_all(range(3))
         found = [careful.take() for _ in range(3)]
         assert set(take_numbered(service, "all")) == set(found)
         assert taken(service) == 0
@@ -141,7 +142,7 @@ def test_what_one_has_not_acknowledged_waits_although_another_has_it(tmp_path: P
 
 
 def test_what_is_not_acknowledged_goes_to_disk_and_stays(tmp_path: Path) -> None:
-    pipeline = definition(tmp_path, spill(tmp_path / "spill") + ALL)
+    pipeline = definition(tmp_path, spill(tmp_path / "spill") + SUBSCRIBERS)
     with flow_service(pipeline) as service:
         greedy = Subscriber(service)
         producer = Producer(service, "sensor")
@@ -160,7 +161,7 @@ def test_what_is_not_acknowledged_goes_to_disk_and_stays(tmp_path: Path) -> None
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
-    with flow_service(definition(tmp_path, ALL)) as service:
+    with flow_service(definition(tmp_path, SUBSCRIBERS)) as service:
         put(service, batch(0))
         for words in ({"acknowledged": 1}, {"producer": "a", "acknowledged": -1}, [], "text"):
             wrong = Subscriber(service)
@@ -185,7 +186,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
 
 
 def test_subscribers_are_bounded(tmp_path: Path) -> None:
-    pipeline = definition(tmp_path, "streams = 1\n" + ALL)
+    pipeline = definition(tmp_path, "streams = 1\n" + SUBSCRIBERS)
     with flow_service(pipeline, "--max-subscribers", "2") as service:
         # The one stream is a producer's: subscribers do not need it.
         producer = Producer(service, "sensor")
@@ -223,7 +224,7 @@ def test_python_acknowledges_when_it_asks_for_the_next(tmp_path: Path) -> None:
 
 def test_each_batch_once_whatever_is_killed(tmp_path: Path) -> None:
     """The service is killed again and again, between a producer and a subscriber that go on."""
-    pipeline = definition(tmp_path, spill(tmp_path / "spill") + ALL)
+    pipeline = definition(tmp_path, spill(tmp_path / "spill") + SUBSCRIBERS)
     with flow_service(pipeline) as probe:
         address = probe.address
     seen: Counter[int] = Counter()
@@ -244,8 +245,7 @@ def test_each_batch_once_whatever_is_killed(tmp_path: Path) -> None:
                 thread = threading.Thread(target=subscribe, daemon=True)
                 thread.start()
             producer = Producer(service, "sensor")
-            for sequence in range(acknowledged + 1, killed_at or last):
-                producer.send(sequence)
+            producer.send_all(range(acknowledged + 1, killed_at or last))
             producer.wait((killed_at or last) // 2)
             if killed_at is None:
                 producer.close()
@@ -281,12 +281,11 @@ def test_a_subscriber_that_is_killed_loses_nothing(tmp_path: Path) -> None:
         # The last line may not be whole.
         return Counter(int(line) for line in log.read_text().splitlines(True) if "\n" in line)
 
-    with flow_service(definition(tmp_path, spill(tmp_path / "spill") + ALL)) as service:
+    with flow_service(definition(tmp_path, spill(tmp_path / "spill") + SUBSCRIBERS)) as service:
         producer = Producer(service, "sensor")
         command = [sys.executable, "-c", PROGRAM, f"{service.uri}/all", str(log)]
         for turn, wanted in enumerate((30, 130, 300)):
-            for sequence in range(100 * turn, 100 * (turn + 1)):
-                producer.send(sequence)
+            producer.send_all(range(100 * turn, 100 * (turn + 1)))
             with subprocess.Popen(command) as process:
                 wait_for(lambda wanted=wanted: len(seen()) >= wanted)  # type: ignore[misc]
                 process.send_signal(signal.SIGKILL)

@@ -7,7 +7,6 @@ import datetime
 import decimal
 import math
 import struct
-import subprocess
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.ipc
 import pyarrow.parquet as pq
-from command import PATIENCE_S, native
+from command import completed, flow, native
 
 UTC = datetime.UTC
 DAY = datetime.date(2018, 8, 1)
@@ -153,18 +152,10 @@ def canonical_all(values: Any) -> list[Any]:
 
 def through(source: Path, form: str, out: Path, code: int = 0, *words: str) -> tuple[Path, str]:
     """The only file of a table, and what was said."""
-    done = flow("partition", source, "--key", "id", "--ranges", "1000",
-        "--format", form, "--out", out, "--force", *words, code=code,
-    )  # fmt: skip
+    options = ("--key", "id", "--ranges", "1000", "--format", form, "--out", out, "--force")
+    done = completed(*native(), "flow", "partition", source, *options, *words, code=code)
     extension = {"arrow-stream": "arrows"}.get(form, form)
     return out / f"part-0.{extension}", done.stderr
-
-
-def flow(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [*native(), "flow", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == code, done.stderr + done.stdout
-    return done
 
 
 def arrow_file(table: pa.Table, path: Path) -> Path:
@@ -492,7 +483,7 @@ def test_trees_answer_for_times_of_any_zone(tmp_path: Path) -> None:
             table = pa.table({"id": [1] * 24, "time": pa.array(at, pa.timestamp(unit, zone))})
             name = zone.replace("/", "-") + unit
             source, tree = arrow_file(table, tmp_path / f"{name}.arrow"), tmp_path / name
-            flow("tree", "add", tree, source, "--id", "id", "--time", "time", code=0)
+            flow("tree", "add", tree, source, "--id", "id", "--time", "time")
             for _ in range(2):
                 for start in (
                     f"2018-08-01T{noon}",
@@ -500,11 +491,10 @@ def test_trees_answer_for_times_of_any_zone(tmp_path: Path) -> None:
                     "2018-08-01T12:00:00Z",
                 ):
                     words = ("--from", start, "--to", "2018-08-01T13:30:00Z")
-                    done = flow("tree", "query", tree, *words, code=0)
-                    rows = done.stdout.splitlines()[1:]
-                    assert len(rows) == 2, (zone, start, done.stdout)
-                    assert noon in rows[0], (zone, start, done.stdout)
-                flow("tree", "compact", tree, code=0)
+                    rows = flow("tree", "query", tree, *words).splitlines()[1:]
+                    assert len(rows) == 2, (zone, start, rows)
+                    assert noon in rows[0], (zone, start, rows)
+                flow("tree", "compact", tree)
 
 
 def test_types_of_csv_are_chosen(tmp_path: Path) -> None:

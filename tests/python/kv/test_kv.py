@@ -15,8 +15,8 @@ from threading import Event, Thread
 
 import pytest
 import redis
-from command import PATIENCE_S
-from kv_server import KvServer, kv, kv_design, kv_server, server_keys, told
+from command import PATIENCE_S, server_keys, told
+from kv_server import KvServer, kv, kv_design, kv_server
 from pymemcache.client.base import Client as Memcached
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import redis
-from command import PATIENCE_S, agents, wait_for
+from command import PATIENCE_S, agents, server_keys, wait_for
 from kv_etcd import EtcdServer, etcd_server
-from kv_server import KvServer, kv, kv_server, server_keys
+from kv_server import KvServer, kv, kv_server
 from overside.kv import (
     Cluster,
     ClusterError,

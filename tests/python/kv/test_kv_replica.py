@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import redis
-from command import PATIENCE_S, wait_for
-from kv_server import KvServer, kv, kv_server, server_keys, told
+from command import PATIENCE_S, server_keys, told, wait_for
+from kv_server import KvServer, kv, kv_server
 
 pytestmark = pytest.mark.begun_first
 
