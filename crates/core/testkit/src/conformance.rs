@@ -13,7 +13,7 @@
 
 mod cases;
 mod driver;
-mod flow;
+mod in_flight;
 mod limits;
 mod results;
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use overside_device::Device;
 
 pub use driver::set_patience;
-pub use flow::*;
+pub use in_flight::*;
 pub use limits::*;
 pub use results::*;
 

@@ -1,4 +1,4 @@
-//! Promises about the flow of jobs through a context: back-pressure, waiting, deadlines, closing.
+//! Promises about jobs in flight through a context: back-pressure, waiting, deadlines, closing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
