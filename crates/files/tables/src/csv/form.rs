@@ -12,6 +12,7 @@ use arrow_array::types::{ArrowPrimitiveType, Date32Type, Decimal128Type, Float64
 use arrow_array::{Array, ArrayRef, BooleanArray, NullArray, PrimitiveArray, StringArray};
 use arrow_cast::cast;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_cast::parse::Parser;
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 
 use crate::types::has_leap_second;
@@ -397,31 +398,14 @@ fn decimal(text: &str, scale: i8) -> Option<i128> {
     }
 }
 
-/// Days since 1970 of a date such as 2018-08-01 (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// Days since 1970 of a date such as 2018-08-01.
 fn date(text: &str) -> Option<i32> {
-    let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
-    let number = |from: usize, to: usize| {
-        bytes[from..to].iter().try_fold(0, |sum, byte| {
-            let digit = byte.wrapping_sub(b'0');
-            (digit < 10).then(|| 10 * sum + i32::from(digit))
-        })
+    let is_such = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
     };
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 => 28 + i32::from(is_leap),
-        _ => 31,
-    };
-    let has_layout = bytes[4] == b'-' && bytes[7] == b'-';
-    if !has_layout || !(1..=12).contains(&month) || !(1..=days).contains(&day) {
-        return None;
-    }
-    // Years that begin in March, so that the day of a leap year is the last.
-    let year = year - i32::from(month <= 2);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let of_years = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    Some(of_years + of_year - 719_468)
+    let has_layout = text.len() == 10 && text.bytes().enumerate().all(is_such);
+    has_layout.then(|| Date32Type::parse(text))?
 }
 
 /// Parses a float if it would be written as the same text.

@@ -64,7 +64,7 @@ type Task = Box<dyn FnOnce(&mut Kernels) + Send>;
 
 /// See the module's text.
 pub(super) struct Threads {
-    shared: Arc<Shared>,
+    shared: Arc<WorkQueue>,
     helpers: Vec<JoinHandle<()>>,
     budget: usize,
     clock: Clock,
@@ -73,7 +73,7 @@ pub(super) struct Threads {
 }
 
 #[derive(Default)]
-struct Shared {
+struct WorkQueue {
     queue: Mutex<Queue>,
     /// There is a task, or the end.
     has_task: Condvar,
@@ -104,7 +104,7 @@ struct Results<T> {
 impl Threads {
     /// Starts all but one of so many threads; on a virtual clock none.
     pub(super) fn new(budget: NonZeroUsize, clock: Clock) -> Result<Self, Error> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<WorkQueue>::default();
         let (others, now) = (budget.get() - 1, clock.now());
         let free_at = if clock.is_virtual() { vec![now; others] } else { Vec::new() };
         let mut threads = Self {
@@ -269,7 +269,7 @@ impl<T> Pending<T> {
     }
 }
 
-impl Shared {
+impl WorkQueue {
     fn help(&self) {
         let mut kernels = Kernels::default();
         let mut queue = lock(&self.queue);

@@ -4,8 +4,7 @@ use std::io::Cursor;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use arrow_array::builder::{FixedSizeBinaryBuilder, MapBuilder, StringBuilder, StringViewBuilder};
-use arrow_array::types::{Int8Type, Int32Type};
+use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_buffer::Buffer;
 use arrow_ipc::CompressionType;
@@ -19,15 +18,21 @@ use overside_tables::pack::{
     Codec, CodecPool, Layout, Outer, PackOptions, Packer, UnpackOptions, Unpacker,
 };
 
+use crate::random::{KINDS, column};
+
 const CODECS: [Codec; 4] = [Codec::None, Codec::Lz4, Codec::Zstd(1), Codec::Zstd(9)];
 const LAYOUTS: [Layout; 2] = [Layout::Stream, Layout::File];
 
-fn pool(threads: usize) -> Arc<CodecPool> {
+pub(crate) fn pool(threads: usize) -> Arc<CodecPool> {
     let threads = NonZeroUsize::new(threads).expect("a thread");
     Arc::new(CodecPool::new(threads).expect("threads"))
 }
 
-fn packed(batches: &[RecordBatch], options: PackOptions, pool: &Arc<CodecPool>) -> Vec<u8> {
+pub(crate) fn packed(
+    batches: &[RecordBatch],
+    options: PackOptions,
+    pool: &Arc<CodecPool>,
+) -> Vec<u8> {
     let mut packer = Packer::new(Vec::new(), batches[0].schema(), options, pool).expect("a packer");
     for batch in batches {
         packer.write(batch).expect("a batch");
@@ -37,7 +42,7 @@ fn packed(batches: &[RecordBatch], options: PackOptions, pool: &Arc<CodecPool>) 
     bytes
 }
 
-fn unpacked(bytes: &[u8], pool: &Arc<CodecPool>) -> Result<Vec<RecordBatch>, Error> {
+pub(crate) fn unpacked(bytes: &[u8], pool: &Arc<CodecPool>) -> Result<Vec<RecordBatch>, Error> {
     let from_memory = Unpacker::bytes(bytes.to_vec().into(), UnpackOptions::default(), pool)?;
     let reader = Cursor::new(bytes.to_vec());
     let from_stream = Unpacker::stream(reader, UnpackOptions::default(), pool)?;
@@ -47,61 +52,12 @@ fn unpacked(bytes: &[u8], pool: &Arc<CodecPool>) -> Result<Vec<RecordBatch>, Err
     Ok(from_memory)
 }
 
-/// Makes columns of many types: compressible and incompressible numbers, text, and nested types.
+/// Makes a table with a column of each kind.
 fn table(rows: usize, seed: u64) -> RecordBatch {
     let mut random = Random::new(seed);
-    let ids = Int64Array::from_iter_values(0..rows as i64);
-    let noise: Vec<f64> = (0..rows).map(|_| f64::from_bits(random.next_u64() >> 2)).collect();
-    let words: Vec<Option<String>> = (0..rows)
-        .map(|row| (row % 7 > 0).then(|| "word ".repeat(random.below(9) as usize)))
-        .collect();
-    let dictionary: DictionaryArray<Int32Type> =
-        (0..rows).map(|row| ["north", "south", "east"].get(row % 4).copied()).collect();
-    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..rows).map(|row| {
-        (row % 5 > 0).then(|| (0..row % 4).map(|value| Some(value as i32)).collect::<Vec<_>>())
-    }));
-    let mut views = StringViewBuilder::new();
-    let mut maps = MapBuilder::new(None, StringBuilder::new(), builder::Float64Builder::new());
-    let mut hashes = FixedSizeBinaryBuilder::new(16);
-    for word in &words {
-        views.append_option(word.as_deref());
-        maps.keys().append_value(word.as_deref().unwrap_or("none"));
-        maps.values().append_value(random.below(100) as f64);
-        maps.append(word.is_some()).expect("a map");
-        hashes.append_value(random.next_u64().to_le_bytes().repeat(2)).expect("sixteen bytes");
-    }
-    let flags = BooleanArray::from_iter((0..rows).map(|row| (row % 3 > 0).then_some(row % 2 > 0)));
-    let point = StructArray::from(vec![
-        (
-            Arc::new(Field::new("x", DataType::Float64, false)),
-            Arc::new(Float64Array::from(noise.clone())) as ArrayRef,
-        ),
-        (
-            Arc::new(Field::new("flag", DataType::Boolean, true)),
-            Arc::new(flags.clone()) as ArrayRef,
-        ),
-    ]);
-    let runs: RunArray<Int32Type> =
-        (0..rows).map(|row| ["a", "b"].get(row / 10 % 3).copied()).collect();
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("id", Arc::new(ids)),
-        ("noise", Arc::new(Float64Array::from(noise))),
-        ("word", Arc::new(StringArray::from(words))),
-        ("where", Arc::new(dictionary)),
-        ("list", Arc::new(lists)),
-        ("view", Arc::new(views.finish())),
-        ("map", Arc::new(maps.finish())),
-        ("hash", Arc::new(hashes.finish())),
-        ("flag", Arc::new(flags)),
-        ("point", Arc::new(point)),
-        ("run", Arc::new(runs)),
-        ("nothing", Arc::new(NullArray::new(rows))),
-    ];
-    let fields =
-        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
-    let schema = Schema::new(fields.collect::<Vec<_>>());
-    let columns = columns.iter().map(|(_, column)| Arc::clone(column)).collect();
-    RecordBatch::try_new(Arc::new(schema), columns).expect("a table")
+    let columns =
+        (0..KINDS).map(|kind| (format!("c{kind}"), column(&mut random, kind, rows), true));
+    RecordBatch::try_from_iter_with_nullable(columns).expect("a table")
 }
 
 fn all_options() -> impl Iterator<Item = PackOptions> {
@@ -132,17 +88,11 @@ fn arrows_own_readers_take_what_is_packed() {
     let batches = [whole.slice(5, 1995), whole.slice(2000, 1000)];
     for options in all_options() {
         let bytes = Cursor::new(packed(&batches, options, &pool(2)));
-        let read: Vec<RecordBatch> = match options.layout {
-            Layout::Stream => StreamReader::try_new(bytes, None)
-                .expect("a stream")
-                .map(|batch| batch.expect("a batch"))
-                .collect(),
-            Layout::File => FileReader::try_new(bytes, None)
-                .expect("a file")
-                .map(|batch| batch.expect("a batch"))
-                .collect(),
+        let read: Result<Vec<RecordBatch>, _> = match options.layout {
+            Layout::Stream => StreamReader::try_new(bytes, None).expect("a stream").collect(),
+            Layout::File => FileReader::try_new(bytes, None).expect("a file").collect(),
         };
-        assert_eq!(read, batches, "{options:?}");
+        assert_eq!(read.expect("batches"), batches, "{options:?}");
     }
 }
 
@@ -152,19 +102,23 @@ fn what_arrows_own_writers_write_is_unpacked() {
     let batches = [whole.slice(5, 1995), whole.slice(0, 0), whole.slice(2000, 1000)];
     for codec in [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)] {
         let options = IpcWriteOptions::default().try_with_compression(codec).expect("options");
-        let schema = whole.schema();
-        let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, options.clone())
-            .expect("a writer");
-        let mut file =
-            FileWriter::try_new_with_options(Vec::new(), &schema, options).expect("a writer");
-        for batch in &batches {
-            stream.write(batch).expect("a batch");
-            file.write(batch).expect("a batch");
-        }
-        for bytes in [stream.into_inner().expect("bytes"), file.into_inner().expect("bytes")] {
+        for bytes in written_by_arrow(&batches, &options) {
             assert_eq!(unpacked(&bytes, &pool(2)).expect("batches"), batches, "{codec:?}");
         }
     }
+}
+
+/// A stream and a file of Arrow's own writers.
+fn written_by_arrow(batches: &[RecordBatch], options: &IpcWriteOptions) -> [Vec<u8>; 2] {
+    let schema = batches[0].schema();
+    let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, options.clone());
+    let file = FileWriter::try_new_with_options(Vec::new(), &schema, options.clone());
+    let (mut stream, mut file) = (stream.expect("a writer"), file.expect("a writer"));
+    for batch in batches {
+        stream.write(batch).expect("a batch");
+        file.write(batch).expect("a batch");
+    }
+    [stream.into_inner().expect("bytes"), file.into_inner().expect("bytes")]
 }
 
 #[test]
@@ -221,16 +175,7 @@ fn what_is_added_to_a_dictionary_is_read() {
         names(&["d"], &["a", "b", "c", "d"]),
     ];
     let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
-    let mut stream =
-        StreamWriter::try_new_with_options(Vec::new(), &batches[0].schema(), options.clone())
-            .expect("a writer");
-    let mut file = FileWriter::try_new_with_options(Vec::new(), &batches[0].schema(), options)
-        .expect("a writer");
-    for batch in &batches {
-        stream.write(batch).expect("a batch");
-        file.write(batch).expect("a batch");
-    }
-    for bytes in [stream.into_inner().expect("bytes"), file.into_inner().expect("bytes")] {
+    for bytes in written_by_arrow(&batches, &options) {
         assert_eq!(unpacked(&bytes, &pool(1)).expect("batches"), batches);
     }
 }
@@ -265,7 +210,8 @@ fn a_part_of_a_table_of_views_does_not_take_the_rest_along() {
 
 #[test]
 fn outer_compression_comes_back_and_other_readers_refuse_it() {
-    let whole = table(40_000, 5);
+    let ids = Arc::new(Int64Array::from_iter_values(0..40_000)) as ArrayRef;
+    let whole = RecordBatch::try_from_iter([("id", ids)]).expect("a table");
     let batches = [whole.slice(0, 39_000), whole.slice(39_000, 0), whole.slice(39_000, 1000)];
     for format in
         [Format::Deflate, Format::Zlib, Format::Gzip, Format::Lz4Block, Format::Lz4, Format::Zstd]

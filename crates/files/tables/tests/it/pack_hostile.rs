@@ -1,6 +1,5 @@
 //! Tests with damaged and malicious files and streams.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,26 +7,19 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use overside_base::Random;
 use overside_ops::Format;
 use overside_tables::Error;
-use overside_tables::pack::{
-    Codec, CodecPool, Layout, Outer, PackOptions, Packer, UnpackOptions, Unpacker,
-};
+use overside_tables::pack::{Codec, Layout, Outer, PackOptions, UnpackOptions, Unpacker};
 
+use crate::pack::{self, pool, unpacked};
 use crate::pack_checks;
 use crate::random::{KINDS, table};
 
-fn pool() -> Arc<CodecPool> {
-    Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool"))
-}
-
 fn packed(batch: &RecordBatch, options: PackOptions) -> Vec<u8> {
-    let mut packer = Packer::new(Vec::new(), batch.schema(), options, &pool()).expect("a packer");
-    packer.write(batch).expect("a batch");
-    packer.finish().expect("the end").0
+    pack::packed(std::slice::from_ref(batch), options, &pool(1))
 }
 
 fn error(bytes: Vec<u8>) -> Option<Error> {
     let options = UnpackOptions { message_bytes_max: 1 << 20 };
-    match Unpacker::bytes(bytes.into(), options, &pool()) {
+    match Unpacker::bytes(bytes.into(), options, &pool(1)) {
         Ok(unpacker) => unpacker.filter_map(Result::err).next(),
         Err(error) => Some(error),
     }
@@ -60,7 +52,7 @@ fn what_is_cut_off_is_refused_or_ends_between_messages() {
         for len in 0..bytes.len() - 8 {
             let cut = bytes[..len].to_vec();
             let options = UnpackOptions::default();
-            let read = Unpacker::bytes(cut.into(), options, &pool())
+            let read = Unpacker::bytes(cut.into(), options, &pool(1))
                 .and_then(|unpacker| unpacker.collect::<Result<Vec<_>, _>>());
             if let Ok(batches) = read {
                 assert_eq!(layout, Layout::Stream, "{len}");
@@ -167,9 +159,8 @@ fn random_tables_come_back() {
         let batch = table(&mut random, key, rows);
         for options in all_options() {
             let bytes = packed(&batch, options);
-            let read = Unpacker::bytes(bytes.into(), UnpackOptions::default(), &pool());
-            let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
-            let is_same = read.expect("a batch") == std::slice::from_ref(&batch);
+            let is_same =
+                unpacked(&bytes, &pool(1)).expect("a batch") == std::slice::from_ref(&batch);
             assert!(is_same, "{options:?} {}", batch.schema());
         }
     }

@@ -8,11 +8,10 @@ use overside_base::Random;
 use overside_device::{Device, Operation};
 use overside_ops::Format;
 use overside_placement::{Policy, Verify};
-use overside_tables::pack::{
-    Codec, CodecPool, Layout, Outer, PackOptions, Packer, Placement, UnpackOptions, Unpacker,
-};
+use overside_tables::pack::{Codec, CodecPool, Layout, Outer, PackOptions, Placement};
 use overside_testkit::{InlineDevice, InlineOptions};
 
+use crate::pack::{packed, unpacked};
 use crate::random::{KINDS, table};
 
 fn policies() -> [Policy; 4] {
@@ -31,12 +30,8 @@ fn batches() -> Vec<RecordBatch> {
     (0..KINDS).step_by(3).map(of_kind).collect()
 }
 
-fn packed(batch: &RecordBatch, options: PackOptions, pool: &Arc<CodecPool>) -> Vec<u8> {
-    let mut packer = Packer::new(Vec::new(), batch.schema(), options, pool).expect("a packer");
-    for part in [batch.slice(0, 30_000), batch.slice(30_000, 10_000)] {
-        packer.write(&part).expect("a batch");
-    }
-    packer.finish().expect("the end").0
+fn parts(batch: &RecordBatch) -> [RecordBatch; 2] {
+    [batch.slice(0, 30_000), batch.slice(30_000, 10_000)]
 }
 
 fn ways() -> [PackOptions; 4] {
@@ -55,17 +50,15 @@ fn every_placement_writes_the_same_bytes_and_reads_them() {
     let threads = Arc::new(CodecPool::new(NonZeroUsize::MIN).expect("a pool"));
     for batch in batches() {
         for options in ways() {
-            let bytes = packed(&batch, options, &threads);
+            let parts = parts(&batch);
+            let bytes = packed(&parts, options, &threads);
             for policy in policies() {
                 let device = Arc::new(InlineDevice::new(InlineOptions::default()));
                 let pool = pool(policy, device);
-                let is_same = packed(&batch, options, &pool) == bytes;
+                let is_same = packed(&parts, options, &pool) == bytes;
                 assert!(is_same, "{policy} {options:?}");
-                let read = Unpacker::bytes(bytes.clone().into(), UnpackOptions::default(), &pool);
-                let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
-                let parts = [batch.slice(0, 30_000), batch.slice(30_000, 10_000)];
                 // `assert_eq` would print all bytes.
-                let is_same = read.expect("batches") == parts;
+                let is_same = unpacked(&bytes, &pool).expect("batches") == parts;
                 assert!(is_same, "{policy} {options:?} {}", batch.schema());
             }
         }
@@ -86,10 +79,8 @@ fn a_device_gets_the_blocks_of_lz4_and_the_chunks_of_outer_compression() {
     let pool = pool(Policy::Device, device);
     let batch = table(&mut Random::new(3), 4, 40_000);
     for options in ways() {
-        let bytes = packed(&batch, options, &pool);
-        let read = Unpacker::bytes(bytes.into(), UnpackOptions::default(), &pool);
-        let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
-        assert_eq!(read.expect("batches").len(), 2);
+        let bytes = packed(&parts(&batch), options, &pool);
+        assert_eq!(unpacked(&bytes, &pool).expect("batches").len(), 2);
     }
     for operation in
         ["compress-lz4-block", "decompress-lz4-block", "compress-zstd", "decompress-zstd"]

@@ -1,20 +1,14 @@
 //! Tests of slow and failing writers.
 
 use std::io::{self, ErrorKind, Write};
-use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
 use overside_base::Random;
 use overside_tables::Error;
-use overside_tables::pack::{CodecPool, PackOptions, Packer, UnpackOptions, Unpacker};
+use overside_tables::pack::{PackOptions, Packer};
 
+use crate::pack::{pool, unpacked};
 use crate::random::table;
-
-fn pool(threads: usize) -> Arc<CodecPool> {
-    let threads = NonZeroUsize::new(threads).expect("threads");
-    Arc::new(CodecPool::new(threads).expect("a pool"))
-}
 
 /// Writer to a disk that is full after `self.0` bytes.
 struct Disk(usize);
@@ -100,9 +94,8 @@ fn slow_writers_get_everything_in_order() {
         for packer in packers {
             let (Slow(bytes), time) = packer.finish().expect("the end");
             assert_eq!(time.bytes_out, bytes.len() as u64);
-            let read = Unpacker::bytes(bytes.into(), UnpackOptions::default(), &pool);
-            let read = read.expect("a schema").collect::<Result<Vec<_>, _>>();
-            let is_same = read.expect("batches").iter().eq(batches.iter().copied());
+            let read = unpacked(&bytes, &pool).expect("batches");
+            let is_same = read.iter().eq(batches.iter().copied());
             assert!(is_same, "{threads} threads");
         }
     }

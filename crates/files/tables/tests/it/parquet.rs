@@ -18,12 +18,16 @@ use overside_tables::{
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-fn written(batches: &[RecordBatch]) -> File {
+/// A file with one row group, or with one for each batch.
+pub(crate) fn written(batches: &[RecordBatch], is_split: bool) -> File {
     let file = tempfile::tempfile().unwrap();
     let mut writer =
         ArrowWriter::try_new(file.try_clone().unwrap(), batches[0].schema(), None).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
+        if is_split {
+            writer.flush().unwrap();
+        }
     }
     writer.close().unwrap();
     file
@@ -44,7 +48,8 @@ fn long_strings_that_repeat_make_short_batches() {
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..128).map(|_| &value)));
     let batch = RecordBatch::try_from_iter([("s", texts)]).unwrap();
     let table =
-        Table::parquet(written(&vec![batch; 64]), options(Strings::AsWritten, &[]), all).unwrap();
+        Table::parquet(written(&vec![batch; 64], false), options(Strings::AsWritten, &[]), all)
+            .unwrap();
     assert_eq!(table.schema().field(0).data_type(), &DataType::Utf8);
     let mut rows = 0;
     for batch in table {
@@ -69,7 +74,7 @@ fn nested_strings_come_as_they_were_written() {
     let lists: ArrayRef = Arc::new(lists.finish());
     let batch = RecordBatch::try_from_iter([("lists", lists)]).unwrap();
     let table = Table::parquet(
-        written(std::slice::from_ref(&batch)),
+        written(std::slice::from_ref(&batch), false),
         options(Strings::AsWritten, &[]),
         all,
     )
@@ -85,7 +90,7 @@ fn columns_are_chosen_by_name() {
     let batch = RecordBatch::try_from_iter([("n", numbers), ("s", texts)]).unwrap();
     let table = |names: &'static [&str], strings| {
         let choose = move |schema: &Schema| Columns::named(schema, names);
-        Table::parquet(written(std::slice::from_ref(&batch)), options(strings, &[]), choose)
+        Table::parquet(written(std::slice::from_ref(&batch), false), options(strings, &[]), choose)
     };
     let read = table(&["s"], Strings::Views).unwrap();
     assert_eq!(read.schema().field(0).data_type(), &DataType::Utf8View);
@@ -93,19 +98,6 @@ fn columns_are_chosen_by_name() {
     assert_eq!(read.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 10);
     let error = table(&["x"], Strings::Views).err().expect("an error").to_string();
     assert_eq!(error, "there is no column \"x\"; there are: n, s");
-}
-
-/// Each batch is a row group.
-fn in_groups(batches: &[RecordBatch]) -> File {
-    let file = tempfile::tempfile().unwrap();
-    let output = file.try_clone().unwrap();
-    let mut writer = ArrowWriter::try_new(output, batches[0].schema(), None).unwrap();
-    for batch in batches {
-        writer.write(batch).unwrap();
-        writer.flush().unwrap();
-    }
-    writer.close().unwrap();
-    file
 }
 
 #[test]
@@ -120,7 +112,8 @@ fn row_groups_outside_of_bounds_are_not_read() {
     let batches = [group(0), group(10), group(20), group(30)];
     let numbers = |bounds: &[Between]| -> Vec<i64> {
         let table =
-            Table::parquet(in_groups(&batches), options(Strings::AsWritten, bounds), all).unwrap();
+            Table::parquet(written(&batches, true), options(Strings::AsWritten, bounds), all)
+                .unwrap();
         let begins = table.flat_map(|batch| {
             let batch = batch.unwrap();
             let numbers = batch.column(0).as_primitive::<Int64Type>().values().to_vec();

@@ -1,14 +1,15 @@
 //! Tests of the byte ranges of the pieces of tables.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, Write};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_ipc::writer::FileWriter;
 use overside_tables::pieces;
-use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
+
+use crate::parquet::written;
 
 fn batch(rows: i64) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
@@ -18,7 +19,7 @@ fn batch(rows: i64) -> RecordBatch {
 fn file(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
-    file.seek(SeekFrom::Start(0)).unwrap();
+    file.rewind().unwrap();
     file
 }
 
@@ -30,15 +31,10 @@ fn arrow(batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// Makes a file with one row group for each batch.
 fn parquet(batches: &[RecordBatch]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, batches[0].schema(), None).unwrap();
-    for batch in batches {
-        writer.write(batch).unwrap();
-        writer.flush().unwrap();
-    }
-    writer.close().unwrap();
+    let (mut file, mut bytes) = (written(batches, true), Vec::new());
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
     bytes
 }
 
