@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use libfuzzer_sys::fuzz_target;
-use overside_kv::ethernet::{Checked, FrameKind, HEADERS_MAX_BYTES, Host, Question};
+use overside_kv::ethernet::{Checked, FrameKind, HEADERS_MAX_BYTES, Host, HostRequest};
 
 const SERVER: Host = Host { mac: [2, 0, 0, 0, 0, 2], address: Ipv4Addr::new(10, 0, 0, 2) };
 
@@ -42,12 +42,12 @@ fn look(frame: &[u8], checked: Checked) {
             assert_eq!((here.mac, here.address), (SERVER.mac, SERVER.address));
             assert_eq!(here.vlan, there.vlan);
         }
-        FrameKind::Question(question) => {
+        FrameKind::HostRequest(question) => {
             let len = SERVER.write_reply(&question, &mut reply);
             let len = len.expect("as long as what came");
             // No more is delivered than was sent, except for the padding of short frames.
             assert!(len <= frame.len().max(60));
-            if let Question::Arp { mac, .. } = question {
+            if let HostRequest::Arp { mac, .. } = question {
                 assert_eq!(reply[..6], mac);
             }
         }

@@ -62,7 +62,7 @@ fn replies(pieces: &[&[u8]], is_authenticated: bool) -> Vec<u8> {
     let hasher = KeyHasher::with_seeds([1, 2, 3, 4]);
     let options = StoreOptions::new(MEMORY_MIN_BYTES, &hasher);
     let mut server = Server(Store::new(options).unwrap());
-    let mut engine = CommunicationEngine::new();
+    let mut engine = CommunicationEngine::default();
     let mut session = Session::new(1, is_authenticated);
     let (mut input, mut output) = (Vec::new(), Vec::new());
     for piece in pieces {

@@ -9,6 +9,7 @@ mod prefetch;
 mod quiet;
 mod random;
 mod rename;
+mod words;
 mod zipf;
 
 use std::any::Any;
@@ -39,6 +40,18 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     (panic.downcast_ref::<&str>().copied())
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
+}
+
+/// The middle of several values; the mean of the two in the middle.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
 }
 
 /// Returns `N` random bytes of the system, which cannot be guessed.

@@ -143,7 +143,7 @@ impl PortHub {
                 FrameKind::Neighbor(address, mac) if address == *self.server.ip() => {
                     self.server_mac = mac;
                 }
-                FrameKind::Question(question) => {
+                FrameKind::HostRequest(question) => {
                     queue.reply(&question);
                     queue.queue.flush();
                 }

@@ -11,7 +11,9 @@ use overside_backends::agents::{self, RemoteProbe};
 use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::server::Addresses;
-use overside_kv_offload::agent::{Ending, KIND, OpenRequest, Question, Reply, link_config};
+use overside_kv_offload::agent::{
+    AgentReply, AgentRequest, Ending, KIND, OpenRequest, link_config,
+};
 use overside_kv_offload::design::Layout;
 use overside_kv_offload::{Channel, ChannelOptions, OnLoss, Responder, SideEngines, SideStop};
 use overside_link::codec::Message;
@@ -157,12 +159,14 @@ impl DpuSide {
 
     fn status(&mut self, deadline: Instant) -> Result<Option<Ending>, String> {
         let probe = self.probe.as_mut().ok_or("it cannot be reached")?;
-        let asked = probe.ask(&Question::Status.encode(), deadline);
+        let asked = probe.ask(&AgentRequest::Status.encode(), deadline);
         let answer = asked.map_err(|error| error.to_string())?;
-        match Reply::decode(&answer).map_err(|error| error.to_string())? {
-            Reply::Status(ending) => Ok(ending),
-            Reply::Failed(reason) => Err(reason),
-            Reply::Listening { .. } | Reply::Card(_) => Err("it answers something else".into()),
+        match AgentReply::decode(&answer).map_err(|error| error.to_string())? {
+            AgentReply::Status(ending) => Ok(ending),
+            AgentReply::Failed(reason) => Err(reason),
+            AgentReply::Listening { .. } | AgentReply::Card(_) => {
+                Err("it answers something else".into())
+            }
         }
     }
 
@@ -206,10 +210,10 @@ impl Display for Loss {
 pub(super) fn card(node: &str) -> Result<Option<CardMode>, String> {
     let deadline = Instant::now() + SETUP_MAX;
     let mut probe = agents::probe(node, KIND).map_err(|error| error.to_string())?;
-    let answer = probe.ask(&Question::Card.encode(), deadline);
+    let answer = probe.ask(&AgentRequest::Card.encode(), deadline);
     let answer = answer.map_err(|error| error.to_string())?;
-    match Reply::decode(&answer).map_err(|error| error.to_string())? {
-        Reply::Card(found) => Ok(found.as_ref().and_then(CardMode::found)),
+    match AgentReply::decode(&answer).map_err(|error| error.to_string())? {
+        AgentReply::Card(found) => Ok(found.as_ref().and_then(CardMode::found)),
         _ => Err(format!("{node} answers something else")),
     }
 }
@@ -246,17 +250,19 @@ fn connect_again(
 fn connect(node: &str, opening: &OpenRequest, layout: &Layout) -> Result<Connected, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let mut probe = agents::probe(node, KIND).map_err(|error| text(&error))?;
-    let question = Question::Open(Box::new(opening.clone())).encode();
+    let question = AgentRequest::Open(Box::new(opening.clone())).encode();
     let most = match opening.keeping {
         Some(_) => RECOVERY_MAX,
         None => SETUP_MAX,
     };
     let answer = probe.ask(&question, Instant::now() + most);
     let answer = answer.map_err(|error| text(&error))?;
-    let (reaches, addresses) = match Reply::decode(&answer).map_err(|error| text(&error))? {
-        Reply::Listening { links, addresses } => (links, *addresses),
-        Reply::Failed(message) => return Err(format!("{node}: {message}")),
-        Reply::Status(_) | Reply::Card(_) => return Err(format!("{node} answers something else")),
+    let (reaches, addresses) = match AgentReply::decode(&answer).map_err(|error| text(&error))? {
+        AgentReply::Listening { links, addresses } => (links, *addresses),
+        AgentReply::Failed(message) => return Err(format!("{node}: {message}")),
+        AgentReply::Status(_) | AgentReply::Card(_) => {
+            return Err(format!("{node} answers something else"));
+        }
     };
     let deadline = Instant::now() + SETUP_MAX;
     let sides: Vec<_> = layout.links().collect();

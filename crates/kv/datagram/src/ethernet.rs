@@ -16,7 +16,7 @@ pub mod port;
 mod write;
 
 pub use frame::{Checked, Ignored, Mac};
-pub use host::{Datagram, FrameKind, Host, Path, Question};
+pub use host::{Datagram, FrameKind, Host, HostRequest, Path};
 pub use port::{FrameCounts, PortSettings, memory_bytes};
 
 /// Longest header of a datagram that is written: Ethernet with a VLAN tag, IPv4 and UDP.

@@ -43,19 +43,19 @@ const COMING: Duration = Duration::from_secs(5);
 /// Message of a host to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Question {
-    /// The first one: serve. [`Reply::Listening`].
+pub enum AgentRequest {
+    /// The first one: serve. [`AgentReply::Listening`].
     Open(Box<OpenRequest>),
-    /// [`Reply::Status`].
+    /// [`AgentReply::Status`].
     Status,
-    /// Requests the card that the agent runs on. Answered by [`Reply::Card`].
+    /// Requests the card that the agent runs on. Answered by [`AgentReply::Card`].
     Card,
 }
 
-/// Answer of an agent to a [`Question`].
+/// Answer of an agent to a [`AgentRequest`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reply {
+pub enum AgentReply {
     /// The agent listens; the host can connect.
     Listening {
         /// Addresses of the links, in order.
@@ -90,11 +90,11 @@ impl std::fmt::Display for Ending {
     }
 }
 
-impl Message for Question {
+impl Message for AgentRequest {
     const MAX_BYTES: usize = MAX_PROBE_BYTES;
 }
 
-impl Message for Reply {
+impl Message for AgentReply {
     const MAX_BYTES: usize = MAX_PROBE_BYTES;
 
     fn check(&mut self) -> Result<(), CodecError> {
@@ -170,22 +170,22 @@ impl Drop for Serving {
 
 impl ProbePeer for HostSession {
     fn answer(&mut self, question: &[u8]) -> Vec<u8> {
-        let reply = match Question::decode(question) {
+        let reply = match AgentRequest::decode(question) {
             Err(error) => Err(format!("the question: {error}")),
-            Ok(Question::Open(opening)) if self.serving.is_none() => self.open(&opening),
-            Ok(Question::Status) => match &self.serving {
-                Some(serving) => Ok(Reply::Status(lock(&serving.ending).clone())),
+            Ok(AgentRequest::Open(opening)) if self.serving.is_none() => self.open(&opening),
+            Ok(AgentRequest::Status) => match &self.serving {
+                Some(serving) => Ok(AgentReply::Status(lock(&serving.ending).clone())),
                 None => Err("nothing is served".into()),
             },
-            Ok(Question::Open(_)) => Err("something is served already".into()),
-            Ok(Question::Card) => Ok(Reply::Card(CardFound::find(Path::new("/sys")))),
+            Ok(AgentRequest::Open(_)) => Err("something is served already".into()),
+            Ok(AgentRequest::Card) => Ok(AgentReply::Card(CardFound::find(Path::new("/sys")))),
         };
-        reply.unwrap_or_else(Reply::Failed).encode()
+        reply.unwrap_or_else(AgentReply::Failed).encode()
     }
 }
 
 impl HostSession {
-    fn open(&mut self, opening: &OpenRequest) -> Result<Reply, String> {
+    fn open(&mut self, opening: &OpenRequest) -> Result<AgentReply, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let layout = opening.check(&self.agent)?;
         let memory = opening.memory(&layout).total();
@@ -246,7 +246,7 @@ impl HostSession {
             thread: Some(thread.map_err(|error| format!("starting a thread: {error}"))?),
             _memory: memory,
         });
-        Ok(Reply::Listening { links, addresses })
+        Ok(AgentReply::Listening { links, addresses })
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Instant;
 use super::{Batching, Channel, ChannelOptions, OffloadError, RemoteEngine, Responder};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::{KeyHasher, Operation, ProcessingEngine, Request};
+use overside_base::median;
 use overside_kv::server::Memory;
 
 /// Batches that are timed.
@@ -103,8 +104,8 @@ pub fn link_cost(
     }
     Ok(LinkCost {
         batch,
-        communication_ns: median(communication),
-        processing_ns: median(processing).max(0.0),
+        communication_ns: median(communication).unwrap_or_default(),
+        processing_ns: median(processing).unwrap_or_default().max(0.0),
     })
 }
 
@@ -145,9 +146,4 @@ fn key(number: usize, bytes: usize) -> Vec<u8> {
     let end = key.len() - len;
     key[end..].copy_from_slice(&digits.as_bytes()[digits.len() - len..]);
     key
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
 }

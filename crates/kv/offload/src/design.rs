@@ -38,25 +38,13 @@ pub enum Design {
     Proc,
 }
 
+// The words are those of the command line.
+overside_base::words! {
+    Design;
+    CpuOnly "cpu-only", Lat "lat", Sav "sav", Dual "dual", Shrd "shrd", Proc "proc", DpuOnly "dpu-only"
+}
+
 impl Design {
-    /// All designs.
-    pub const ALL: [Self; 7] =
-        [Self::CpuOnly, Self::Lat, Self::Sav, Self::Dual, Self::Shrd, Self::Proc, Self::DpuOnly];
-
-    /// Returns the name of the design, as on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CpuOnly => "cpu-only",
-            Self::DpuOnly => "dpu-only",
-            Self::Lat => "lat",
-            Self::Sav => "sav",
-            Self::Dual => "dual",
-            Self::Shrd => "shrd",
-            Self::Proc => "proc",
-        }
-    }
-
     /// Returns the threads of the design with the given number of cores of each side. `None` if the
     /// design cannot use as many or as few cores, or would need more than [`LINKS_MAX`] links.
     #[must_use]

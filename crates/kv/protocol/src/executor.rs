@@ -49,7 +49,8 @@ pub(super) trait Syntax {
 }
 
 /// State of execution, with memory that every batch reuses.
-pub(super) struct Executor<S: Syntax> {
+#[expect(private_bounds, reason = "the syntaxes are those of this crate")]
+pub struct Executor<S: Syntax> {
     commands: u64,
     /// Number of bytes of a reply in the last call of the engine.
     reply_bytes: usize,
@@ -77,14 +78,16 @@ impl<S: Syntax> Default for Executor<S> {
     }
 }
 
+#[expect(private_bounds, reason = "the syntaxes are those of this crate")]
 impl<S: Syntax> Executor<S> {
     /// Returns the number of commands executed since the start.
-    pub(super) fn commands(&self) -> u64 {
+    #[must_use]
+    pub fn commands(&self) -> u64 {
         self.commands
     }
 
     /// Executes every complete command of the connections, until an output or all outputs together are full.
-    pub(super) fn process(
+    pub fn process(
         &mut self,
         ready: &mut [Ready<'_>],
         hasher: &KeyHasher,

@@ -25,15 +25,14 @@ const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 
 /// Engine that parses commands, executes them, and writes replies, like
 /// [`CommunicationEngine`](super::CommunicationEngine) for RESP.
-#[derive(Default)]
-pub struct MemcachedEngine(Executor<Memcached>);
+pub type MemcachedEngine = Executor<Memcached>;
 
 /// Syntax of memcached.
-struct Memcached;
+pub struct Memcached;
 
 /// Format of a reply: how it is built from answers.
 #[derive(Clone, Copy, Debug)]
-enum ReplyFormat<'a> {
+pub(super) enum ReplyFormat<'a> {
     /// Fixed text; the command has no requests.
     Literal(&'static [u8]),
     /// Keys and values of the keys that exist.
@@ -65,24 +64,6 @@ impl<'a> Batch<'a> {
     #[inline]
     fn request(&mut self, key: &'a [u8], operation: Operation<'a>) {
         self.requests.push(Request { key, hash: self.hasher.hash(key), operation });
-    }
-}
-
-impl MemcachedEngine {
-    /// Returns the number of commands executed since the start.
-    #[must_use]
-    pub fn commands(&self) -> u64 {
-        self.0.commands()
-    }
-
-    /// Executes every complete command of the connections, until an output or all outputs together are full.
-    pub fn process(
-        &mut self,
-        ready: &mut [Ready<'_>],
-        hasher: &KeyHasher,
-        server: &mut dyn ServerContext,
-    ) {
-        self.0.process(ready, hasher, server);
     }
 }
 

@@ -36,17 +36,8 @@ pub enum LinkState {
     Connected,
 }
 
-impl LinkState {
-    /// Returns the name of the state in the reply to `ROLE`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Sync => "sync",
-            Self::Connected => "connected",
-        }
-    }
-}
+// As in the reply to `ROLE`.
+overside_base::words! { LinkState; Connect "connect", Sync "sync", Connected "connected" }
 
 /// State of a replica on its primary.
 #[derive(Clone, Debug, PartialEq, Eq)]

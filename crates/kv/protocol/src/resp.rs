@@ -41,35 +41,10 @@ use overside_kv_store::{Answer, KeyHasher, Request};
 
 /// Engine that parses commands, executes them, and writes replies. Each core has one; every batch
 /// reuses its memory.
-#[derive(Default)]
-pub struct CommunicationEngine(Executor<Resp>);
+pub type CommunicationEngine = Executor<Resp>;
 
 /// Syntax of Redis.
-struct Resp;
-
-impl CommunicationEngine {
-    /// Returns an engine without memory.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Returns the number of commands executed since the start.
-    #[must_use]
-    pub fn commands(&self) -> u64 {
-        self.0.commands()
-    }
-
-    /// Executes every complete command of the connections, until an output or all outputs together are full.
-    pub fn process(
-        &mut self,
-        ready: &mut [Ready<'_>],
-        hasher: &KeyHasher,
-        server: &mut dyn ServerContext,
-    ) {
-        self.0.process(ready, hasher, server);
-    }
-}
+pub struct Resp;
 
 impl Syntax for Resp {
     type ReplyFormat<'a> = ReplyFormat;

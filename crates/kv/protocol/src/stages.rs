@@ -43,35 +43,16 @@ pub enum Stage {
     Other,
 }
 
+// In the order of a turn; the words are those of `INFO` and metrics.
+overside_base::words! {
+    Stage;
+    Wait "wait", Poll "poll", Receive "receive", Parse "parse", Process "process", Persist "persist",
+    Respond "respond", Other "other"
+}
+
 impl Stage {
     /// Number of stages, for arrays that [`Stage`] indexes.
-    pub const COUNT: usize = 8;
-    /// All stages, in the order of a turn.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Wait,
-        Self::Poll,
-        Self::Receive,
-        Self::Parse,
-        Self::Process,
-        Self::Persist,
-        Self::Respond,
-        Self::Other,
-    ];
-
-    /// Returns the name of the stage in `INFO` and metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Wait => "wait",
-            Self::Poll => "poll",
-            Self::Receive => "receive",
-            Self::Parse => "parse",
-            Self::Process => "process",
-            Self::Persist => "persist",
-            Self::Respond => "respond",
-            Self::Other => "other",
-        }
-    }
+    pub const COUNT: usize = Self::ALL.len();
 }
 
 /// Clock that counts time by stage, and batches, of one thread.

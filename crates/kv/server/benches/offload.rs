@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use overside_base::median;
 use overside_device::threads::pin;
 use overside_kv::clock::Clock;
 use overside_kv::server::{Addresses, Memory, Server, Settings};
@@ -60,17 +61,12 @@ fn channel() -> [Channel; 2] {
 }
 
 /// Times of single requests in nanoseconds.
-fn block(engine: &mut dyn ProcessingEngine, gets: &[Request<'_>], times: &mut Vec<u64>) {
+fn block(engine: &mut dyn ProcessingEngine, gets: &[Request<'_>], times: &mut Vec<f64>) {
     for get in gets.chunks(1) {
         let begin = Instant::now();
         engine.execute(get, NOW_MS, &mut |_, answer| assert!(matches!(answer, Answer::Value(_))));
-        times.push(begin.elapsed().as_nanos() as u64);
+        times.push(begin.elapsed().as_nanos() as f64);
     }
-}
-
-fn median(times: &mut [u64]) -> u64 {
-    times.sort_unstable();
-    times[times.len() / 2]
 }
 
 fn latency(keys: &[[u8; 8]]) {
@@ -101,8 +97,11 @@ fn latency(keys: &[[u8; 8]]) {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    let [own, remote] = times.each_mut().map(|times| median(times));
-    println!("median of a GET: cpu-only {own} ns, lat {remote} ns, lat adds {} ns", remote - own);
+    let [own, remote] = times.map(|times| median(times).unwrap_or_default());
+    println!(
+        "median of a GET: cpu-only {own:.0} ns, lat {remote:.0} ns, lat adds {:.0} ns",
+        remote - own
+    );
 }
 
 /// CPU time of this thread.
@@ -180,13 +179,13 @@ fn main() {
         // By turns, so that both have the machine as it is.
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..5 {
-            figures[0].push(host_alone(&keys, batch, turns) as u64);
-            figures[1].push(host_of_sav(&keys, batch, turns) as u64);
+            figures[0].push(host_alone(&keys, batch, turns));
+            figures[1].push(host_of_sav(&keys, batch, turns));
         }
-        let [alone, sav] = figures.each_mut().map(|figures| median(figures));
+        let [alone, sav] = figures.map(|figures| median(figures).unwrap_or_default());
         println!(
-            "host CPU of a GET, {batch} a turn: cpu-only {alone} ns, sav {sav} ns, {:.2} of it",
-            sav as f64 / alone as f64
+            "host CPU of a GET, {batch} a turn: cpu-only {alone:.0} ns, sav {sav:.0} ns, {:.2} of it",
+            sav / alone
         );
     }
 }

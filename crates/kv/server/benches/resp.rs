@@ -101,7 +101,7 @@ fn pipelines(name: &str, len: usize) -> Vec<Vec<u8>> {
 
 /// Nanoseconds a command in the fastest of some passes over all pipelines.
 fn measure(engine: &mut dyn ProcessingEngine, hasher: &KeyHasher, pipelines: &[Vec<u8>]) -> f64 {
-    let mut communication = CommunicationEngine::new();
+    let mut communication = CommunicationEngine::default();
     let mut session = Session::new(1, true);
     let mut output = Vec::new();
     let mut pass = || {
@@ -130,7 +130,7 @@ fn measure_stages(
 ) -> [f64; 4] {
     const ROUNDS: usize = 1001;
     const COMMANDS: usize = 4096;
-    let mut communication = CommunicationEngine::new();
+    let mut communication = CommunicationEngine::default();
     let mut session = Session::new(1, true);
     let mut output = Vec::new();
     let clock = StageClock::start();

@@ -47,7 +47,7 @@ use crate::udp::RX_QUEUE_DEFAULT;
 use datagrams::DatagramListener;
 use listeners::{Listener, Service, Sockets};
 use shared::Shared;
-use state::State;
+use state::WorkerContext;
 use worker::Worker;
 
 /// Descriptors in addition to those of clients: listeners, logs, snapshots, libraries.
@@ -338,7 +338,7 @@ fn work(
         pin(core).map_err(|error| ServerError::Core { core, error })?;
     }
     let is_complete = {
-        let state = State::new(Arc::clone(shared), number);
+        let state = WorkerContext::new(Arc::clone(shared), number);
         let mut worker = Worker::new(state, clock, sockets, hasher, backing, stop)?;
         worker.run()
     };

@@ -161,11 +161,6 @@ impl<E: Snapshots> LoggedEngine<E> {
         &self.engine
     }
 
-    /// The inner engine. Direct changes to it are not kept.
-    pub fn engine_mut(&mut self) -> &mut E {
-        &mut self.engine
-    }
-
     fn fail(&mut self, error: &io::Error, is_log_lost: bool) {
         let path = self.log.as_ref().map(|log| log.path.clone());
         let path = path.unwrap_or_else(|| self.directory.path().into());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use overside_base::lock;
 
-use super::link::Shared;
+use super::link::Replicas;
 use crate::Waker;
 use overside_base::random_hex;
 
@@ -24,7 +24,7 @@ struct Partition {
     /// Wakes its worker.
     waker: Arc<Waker>,
     /// Connections with the replicas of the partition; empty if it never had any.
-    links: Mutex<Weak<Shared>>,
+    links: Mutex<Weak<Replicas>>,
     /// Clients of its worker wait for acknowledgments of any partition.
     is_awaiting: AtomicBool,
     /// `true` for a replica whose copy is not complete.
@@ -82,7 +82,7 @@ impl GroupMember {
         &self.partition().waker
     }
 
-    pub(super) fn set_links(&self, links: &Arc<Shared>) {
+    pub(super) fn set_links(&self, links: &Arc<Replicas>) {
         *lock(&self.partition().links) = Arc::downgrade(links);
     }
 

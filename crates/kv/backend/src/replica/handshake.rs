@@ -10,7 +10,7 @@ const LINE_MAX_BYTES: usize = 512;
 
 /// Answer of the primary, with the way in which its stream begins.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum StreamStart {
     /// The stream begins where the replica has stopped.
     Continue,
     /// The stream begins with a copy of the state at this position.
@@ -25,7 +25,7 @@ pub(super) fn handshake(
     stream: &mut (impl Read + Write),
     primary: &Primary,
     position: Option<&HistoryPosition>,
-) -> io::Result<Reply> {
+) -> io::Result<StreamStart> {
     let Primary { introduction, own, .. } = primary;
     if let Some(password) = &introduction.password {
         stream.write_all(&command(&[b"AUTH", password]))?;
@@ -54,17 +54,17 @@ pub(super) fn handshake(
     let reply = parse(&answer).ok_or_else(|| violation(&answer))?;
     match (&reply, position) {
         // What goes on where nothing is would be no state.
-        (Reply::Continue, None) => Err(violation(&answer)),
+        (StreamStart::Continue, None) => Err(violation(&answer)),
         _ => Ok(reply),
     }
 }
 
-fn parse(answer: &str) -> Option<Reply> {
+fn parse(answer: &str) -> Option<StreamStart> {
     let words: Vec<&str> = answer.split(' ').collect();
     match words[..] {
-        ["+CONTINUE"] => Some(Reply::Continue),
+        ["+CONTINUE"] => Some(StreamStart::Continue),
         ["+FULL", id, offset, number] if HistoryPosition::is_id(id) => {
-            Some(Reply::Full(HistoryPosition {
+            Some(StreamStart::Full(HistoryPosition {
                 id: id.to_owned(),
                 offset: offset.parse().ok()?,
                 number: number.parse().ok()?,
@@ -107,13 +107,13 @@ fn line(stream: &mut impl Read) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reply, parse};
+    use super::{StreamStart, parse};
 
     #[test]
     fn what_a_primary_answers_is_checked() {
         let id = "0123456789abcdef0123456789abcdef01234567";
-        assert_eq!(parse("+CONTINUE"), Some(Reply::Continue));
-        let Some(Reply::Full(position)) = parse(&format!("+FULL {id} 7 9")) else {
+        assert_eq!(parse("+CONTINUE"), Some(StreamStart::Continue));
+        let Some(StreamStart::Full(position)) = parse(&format!("+FULL {id} 7 9")) else {
             panic!("a copy");
         };
         assert_eq!((position.offset, position.number), (7, 9));

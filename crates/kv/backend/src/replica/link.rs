@@ -62,13 +62,13 @@ pub(super) struct Link {
 
 /// State that the thread that sends and the threads that serve share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub state: Mutex<State>,
+pub(super) struct Replicas {
+    pub state: Mutex<LinkTable>,
     /// Event of the sending thread.
     pub event: EventFd,
 }
 
-impl Shared {
+impl Replicas {
     /// Replicas that have executed and kept the history before `end`.
     pub(super) fn acknowledged(&self, end: u64) -> Vec<String> {
         let state = lock(&self.state);
@@ -79,7 +79,7 @@ impl Shared {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct LinkTable {
     pub backlog: Backlog,
     pub links: HashMap<u64, Link>,
     pub incoming: Vec<(u64, ReplicaConnection)>,

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::ReplicaStatus;
 use super::backlog::Backlog;
 use super::group::GroupMember;
-use super::link::{Link, Phase, ReplicaConnection, Shared, State};
+use super::link::{Link, LinkTable, Phase, ReplicaConnection, Replicas};
 use crate::transport::{Received, Transport};
 
 /// Bytes that wait in a replica's output at most, without the copy.
@@ -34,14 +34,14 @@ pub(super) const ACKNOWLEDGMENT_BYTES: usize = 8;
 /// The thread. It ends when this is dropped, and the connections with it.
 #[derive(Debug)]
 pub(super) struct Links {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<Replicas>,
     next: u64,
 }
 
 impl Links {
     pub(super) fn start(backlog_bytes: usize, member: &GroupMember) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+        let shared = Arc::new(Replicas {
+            state: Mutex::new(LinkTable {
                 backlog: Backlog::new(backlog_bytes),
                 links: HashMap::new(),
                 incoming: Vec::new(),
@@ -120,7 +120,7 @@ struct Sender {
     pinged: Instant,
 }
 
-fn run(shared: &Shared, member: &GroupMember) {
+fn run(shared: &Replicas, member: &GroupMember) {
     let mut senders: HashMap<u64, Sender> = HashMap::new();
     loop {
         wait(shared, &senders);
@@ -153,7 +153,7 @@ fn run(shared: &Shared, member: &GroupMember) {
     }
 }
 
-fn wait(shared: &Shared, senders: &HashMap<u64, Sender>) {
+fn wait(shared: &Replicas, senders: &HashMap<u64, Sender>) {
     let mut events = vec![PollFd::new(&shared.event, PollFlags::IN)];
     for sender in senders.values() {
         let has_output = sender.sent < sender.output.len() || sender.transport.has_unsent();
@@ -167,7 +167,7 @@ fn wait(shared: &Shared, senders: &HashMap<u64, Sender>) {
 
 /// Reads and sends without blocking.
 fn serve(
-    shared: &Shared,
+    shared: &Replicas,
     member: &GroupMember,
     number: u64,
     sender: &mut Sender,
@@ -190,7 +190,7 @@ fn serve(
 }
 
 fn receive(
-    shared: &Shared,
+    shared: &Replicas,
     member: &GroupMember,
     number: u64,
     sender: &mut Sender,
@@ -222,7 +222,7 @@ fn slow() -> io::Error {
 }
 
 /// Fails for a replica that does not read its stream, or sends nothing.
-fn check(shared: &Shared, number: u64) -> io::Result<()> {
+fn check(shared: &Replicas, number: u64) -> io::Result<()> {
     let state = lock(&shared.state);
     let link = state.links.get(&number).ok_or_else(gone)?;
     match link.phase {
@@ -234,9 +234,14 @@ fn check(shared: &Shared, number: u64) -> io::Result<()> {
 }
 
 /// Fetches the bytes to send next.
-fn fill(shared: &Shared, member: &GroupMember, number: u64, sender: &mut Sender) -> io::Result<()> {
+fn fill(
+    shared: &Replicas,
+    member: &GroupMember,
+    number: u64,
+    sender: &mut Sender,
+) -> io::Result<()> {
     let mut state = lock(&shared.state);
-    let State { backlog, links, .. } = &mut *state;
+    let LinkTable { backlog, links, .. } = &mut *state;
     let link = links.get_mut(&number).ok_or_else(gone)?;
     if link.phase == Phase::Waiting {
         if sender.pinged.elapsed() >= PING {

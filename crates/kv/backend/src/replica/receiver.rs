@@ -11,7 +11,7 @@ use overside_base::{EventFd, lock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::LinkState;
-use super::handshake::{Reply, handshake};
+use super::handshake::{StreamStart, handshake};
 use super::primary::{Primary, SILENCE_MAX};
 use super::stream::{ReceivedFrame, StreamParser, identity};
 use crate::Waker;
@@ -61,7 +61,7 @@ struct Inbox {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Reception {
     inbox: Mutex<Inbox>,
     room: Condvar,
     waker: Arc<Waker>,
@@ -73,13 +73,13 @@ struct Shared {
 
 /// The thread. It ends soon after this is dropped.
 #[derive(Debug)]
-pub(super) struct Receiver(Arc<Shared>);
+pub(super) struct Receiver(Arc<Reception>);
 
 impl Receiver {
     /// Goes on from `position` if the primary does.
     pub(super) fn start(primary: Primary, position: Option<HistoryPosition>) -> io::Result<Self> {
         let offset = position.as_ref().map_or(0, |position| position.offset);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Reception {
             inbox: Mutex::default(),
             room: Condvar::new(),
             waker: Arc::clone(primary.own.waker()),
@@ -157,7 +157,7 @@ impl Drop for Receiver {
     }
 }
 
-impl Shared {
+impl Reception {
     /// Waits while a condition holds, for a limited time, or until any wake-up.
     fn wait_while<'i>(
         &self,
@@ -189,7 +189,7 @@ impl Shared {
 }
 
 /// Follows the primary until the receiver ends.
-fn run(primary: &Primary, shared: &Shared, mut position: Option<HistoryPosition>) {
+fn run(primary: &Primary, shared: &Reception, mut position: Option<HistoryPosition>) {
     loop {
         let lost = session(primary, shared, &mut position);
         let mut inbox = lock(&shared.inbox);
@@ -218,20 +218,20 @@ fn run(primary: &Primary, shared: &Shared, mut position: Option<HistoryPosition>
 /// Follows the primary until it is lost.
 fn session(
     primary: &Primary,
-    shared: &Shared,
+    shared: &Reception,
     position: &mut Option<HistoryPosition>,
 ) -> io::Result<()> {
     let mut stream = primary.connect()?;
     lock(&shared.inbox).link = LinkState::Sync;
     let reply = handshake(&mut stream, primary, position.as_ref())?;
     let at = match (reply, position.take()) {
-        (Reply::Continue, Some(known)) => {
+        (StreamStart::Continue, Some(known)) => {
             lock(&shared.inbox).link = LinkState::Connected;
             *position = Some(known.clone());
             known
         }
-        (Reply::Continue, None) => return Err(ErrorKind::InvalidData.into()),
-        (Reply::Full(at), _) => {
+        (StreamStart::Continue, None) => return Err(ErrorKind::InvalidData.into()),
+        (StreamStart::Full(at), _) => {
             if !shared.push(Event::Full(at.clone())) {
                 return Ok(());
             }
@@ -246,7 +246,7 @@ fn session(
 
 /// The frames of one connection.
 struct Frames<'s> {
-    shared: &'s Shared,
+    shared: &'s Reception,
     parser: StreamParser,
     at: HistoryPosition,
     /// Known once the copy is complete.
@@ -340,7 +340,7 @@ impl Frames<'_> {
 /// Acknowledges the replica's offset, if it is new or the last acknowledgment is old.
 fn acknowledge(
     stream: &mut ServerStream,
-    shared: &Shared,
+    shared: &Reception,
     acknowledged: &mut (u64, Instant),
 ) -> io::Result<()> {
     let executed = shared.executed.load(Ordering::Relaxed);

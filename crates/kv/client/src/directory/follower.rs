@@ -34,17 +34,17 @@ pub struct View {
 
 /// Follows a directory until it is dropped.
 #[derive(Debug)]
-pub struct Follower(Arc<Shared>);
+pub struct Follower(Arc<Watch>);
 
 #[derive(Debug)]
-struct Shared {
+struct Watch {
     etcd: Etcd,
-    state: Mutex<State>,
+    state: Mutex<LatestView>,
     is_stopped: AtomicBool,
 }
 
 #[derive(Debug)]
-struct State {
+struct LatestView {
     view: Arc<View>,
     revision: i64,
     error: Option<DirectoryError>,
@@ -108,9 +108,9 @@ impl Follower {
     pub fn start(location: Location) -> Result<Self, DirectoryError> {
         let etcd = Etcd::new(location);
         let (view, revision) = View::read(&etcd)?;
-        let state = State { view: Arc::new(view), revision, error: None };
+        let state = LatestView { view: Arc::new(view), revision, error: None };
         let shared =
-            Arc::new(Shared { etcd, state: Mutex::new(state), is_stopped: AtomicBool::new(false) });
+            Arc::new(Watch { etcd, state: Mutex::new(state), is_stopped: AtomicBool::new(false) });
         let followed = Arc::clone(&shared);
         // It ends by itself, after it has waited.
         let spawned =
@@ -141,7 +141,7 @@ impl Drop for Follower {
     }
 }
 
-impl Shared {
+impl Watch {
     fn follow(&self) {
         let prefix = format!("{}/", self.etcd.location().prefix());
         while !self.is_stopped.load(Ordering::Relaxed) {

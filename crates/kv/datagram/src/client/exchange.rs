@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::Window;
-use super::flight::{Flight, Question};
+use super::flight::{Flight, SentDatagram};
 use super::window::WINDOW_MAX;
 use overside_base::random_bytes;
 use overside_kv_protocol::datagram::{
@@ -86,8 +86,8 @@ pub struct Exchange {
     steering: Option<PartitionSteering>,
     partitions: usize,
     /// Datagrams that are being packed, by partition.
-    open: Vec<Question>,
-    waiting: VecDeque<Question>,
+    open: Vec<SentDatagram>,
+    waiting: VecDeque<SentDatagram>,
     flight: Flight,
     /// Sequence numbers of datagrams to be sent again.
     again: VecDeque<u64>,
@@ -96,7 +96,7 @@ pub struct Exchange {
     // What is sent, and memory that is used again.
     bytes: Vec<u8>,
     ends: Vec<(u32, usize)>,
-    spare: Vec<Question>,
+    spare: Vec<SentDatagram>,
 }
 
 impl Exchange {
@@ -281,7 +281,7 @@ impl Exchange {
     /// in flight.
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {
-        let due = |question: &Question| question.sent_ns + self.window.wait_ns(question.tries);
+        let due = |question: &SentDatagram| question.sent_ns + self.window.wait_ns(question.tries);
         let all = self.flight.iter().map(|(_, question)| due(question));
         all.min()
     }
@@ -290,7 +290,7 @@ impl Exchange {
     pub fn time_out(&mut self, now_ns: u64, done: &mut dyn FnMut(u64, Option<Reply<'_>>)) {
         let window = self.window;
         let is_late =
-            |question: &Question| question.sent_ns + window.wait_ns(question.tries) <= now_ns;
+            |question: &SentDatagram| question.sent_ns + window.wait_ns(question.tries) <= now_ns;
         let late = self.flight.iter().filter(|(_, question)| is_late(question));
         let late: Vec<u64> = late.map(|(sequence, _)| sequence).collect();
         for sequence in late {
@@ -323,7 +323,7 @@ impl Exchange {
         }
     }
 
-    fn question(&mut self, partition: u16) -> Question {
+    fn question(&mut self, partition: u16) -> SentDatagram {
         let mut question = self.spare.pop().unwrap_or_default();
         question.clear();
         question.partition = partition;
@@ -360,7 +360,7 @@ impl Exchange {
 }
 
 /// Appends a datagram to the bytes to send.
-fn put(question: &Question, sequence: u64, bytes: &mut Vec<u8>, ends: &mut Vec<(u32, usize)>) {
+fn put(question: &SentDatagram, sequence: u64, bytes: &mut Vec<u8>, ends: &mut Vec<(u32, usize)>) {
     let begin = bytes.len();
     bytes.extend_from_slice(question.datagram.bytes());
     bytes[begin + 16..begin + 24].copy_from_slice(&sequence.to_le_bytes());

@@ -6,7 +6,7 @@ use overside_kv_protocol::datagram::RequestDatagram;
 
 /// A datagram, and whose requests are in it.
 #[derive(Debug, Default)]
-pub(super) struct Question {
+pub(super) struct SentDatagram {
     pub datagram: RequestDatagram,
     /// Token of each request, and whether the request waits for its reply.
     pub tokens: Vec<(u64, bool)>,
@@ -20,7 +20,7 @@ pub(super) struct Question {
     pub tries: u32,
 }
 
-impl Question {
+impl SentDatagram {
     /// Resets it to a new one, but keeps its memory.
     pub(super) fn clear(&mut self) {
         self.tokens.clear();
@@ -37,7 +37,7 @@ impl Question {
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     /// Datagrams from the oldest on.
-    questions: VecDeque<Option<Question>>,
+    questions: VecDeque<Option<SentDatagram>>,
     /// Sequence number of the first.
     first: u64,
     count: usize,
@@ -58,17 +58,17 @@ impl Flight {
         self.first + self.questions.len() as u64
     }
 
-    pub(super) fn push(&mut self, question: Question) {
+    pub(super) fn push(&mut self, question: SentDatagram) {
         self.questions.push_back(Some(question));
         self.count += 1;
     }
 
-    pub(super) fn get(&mut self, sequence: u64) -> Option<&mut Question> {
+    pub(super) fn get(&mut self, sequence: u64) -> Option<&mut SentDatagram> {
         let at = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         self.questions.get_mut(at)?.as_mut()
     }
 
-    pub(super) fn remove(&mut self, sequence: u64) -> Option<Question> {
+    pub(super) fn remove(&mut self, sequence: u64) -> Option<SentDatagram> {
         let at = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         let question = self.questions.get_mut(at)?.take();
         self.count -= usize::from(question.is_some());
@@ -80,7 +80,7 @@ impl Flight {
     }
 
     /// Yields the datagrams with their sequence numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Question)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &SentDatagram)> {
         let all = (self.first..).zip(&self.questions);
         all.filter_map(|(sequence, question)| Some((sequence, question.as_ref()?)))
     }

@@ -43,7 +43,7 @@ pub struct Datagram<'f> {
 
 /// Frame that [`Host::write_reply`] answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question<'f> {
+pub enum HostRequest<'f> {
     /// A request for the hardware address that belongs to this host's address.
     Arp {
         /// Hardware address of the sender.
@@ -68,7 +68,7 @@ pub enum FrameKind<'f> {
     /// A datagram.
     Datagram(Datagram<'f>),
     /// Request of ARP or ICMP that must be answered.
-    Question(Question<'f>),
+    HostRequest(HostRequest<'f>),
     /// A reply that reports another host's hardware address.
     Neighbor(Ipv4Addr, Mac),
     /// A frame that is ignored.
@@ -105,7 +105,7 @@ impl Host {
         match arp.is_request {
             // A probe from 0.0.0.0 checks if the address is free (RFC 5227).
             true if arp.target == self.address && arp.sender != self.address => {
-                Ok(FrameKind::Question(Question::Arp {
+                Ok(FrameKind::HostRequest(HostRequest::Arp {
                     mac: ethernet.source,
                     address: arp.sender,
                     vlan: ethernet.vlan,
@@ -154,7 +154,7 @@ fn echo(path: Path, icmp: &[u8]) -> Result<FrameKind<'_>, Ignored> {
     }
     match Sum::default().add(icmp).folded() {
         0xffff if icmp[..2] == [ICMP_ECHO, 0] => {
-            Ok(FrameKind::Question(Question::Echo { path, message: &icmp[4..] }))
+            Ok(FrameKind::HostRequest(HostRequest::Echo { path, message: &icmp[4..] }))
         }
         0xffff => Err(Ignored::NotForUs),
         _ => Err(Ignored::Checksum),

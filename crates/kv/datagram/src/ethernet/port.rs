@@ -10,7 +10,7 @@ use overside_backend_dpdk::ethernet::{
 use serde::{Deserialize, Serialize};
 
 use super::frame::Checked;
-use super::host::{self, FrameKind, Host, Question};
+use super::host::{self, FrameKind, Host, HostRequest};
 use super::{IPV4_BYTES, Ignored, UDP_BYTES};
 use crate::udp::Sent;
 
@@ -130,14 +130,14 @@ impl HostQueue {
         let kind = self.host.receive(frame, checked);
         match kind {
             FrameKind::Ignored(reason) => counts.ignore(reason),
-            FrameKind::Question(_) => counts.questions += 1,
+            FrameKind::HostRequest(_) => counts.questions += 1,
             FrameKind::Datagram(_) | FrameKind::Neighbor(..) => {}
         }
         kind
     }
 
     /// Answers a request.
-    pub fn reply(&mut self, question: &Question<'_>) {
+    pub fn reply(&mut self, question: &HostRequest<'_>) {
         let host = self.host;
         self.write(|frame| host.write_reply(question, frame));
     }

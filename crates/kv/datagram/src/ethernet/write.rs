@@ -7,7 +7,7 @@ use super::frame::{
     ARP_BYTES, ARP_KIND, BROADCAST, ETHER_ARP, ETHER_IPV4, ETHER_VLAN, Mac, PROTOCOL_ICMP,
     PROTOCOL_UDP,
 };
-use super::host::{Host, Path, Question};
+use super::host::{Host, HostRequest, Path};
 use super::{IPV4_BYTES, UDP_BYTES};
 
 const TIME_TO_LIVE: u8 = 64;
@@ -102,14 +102,14 @@ impl Host {
     }
 
     /// Answers a request. Returns the length of the frame; `None` if it does not fit.
-    pub fn write_reply(&self, question: &Question<'_>, frame: &mut [u8]) -> Option<usize> {
+    pub fn write_reply(&self, question: &HostRequest<'_>, frame: &mut [u8]) -> Option<usize> {
         let mut writer = Writer { bytes: frame, len: 0 };
         match question {
-            Question::Arp { mac, address, vlan } => {
+            HostRequest::Arp { mac, address, vlan } => {
                 writer.ethernet(self.mac, *mac, *vlan, ETHER_ARP);
                 self.put_arp(&mut writer, ARP_REPLY, (*mac, *address));
             }
-            Question::Echo { path, message } => {
+            HostRequest::Echo { path, message } => {
                 // Type and code of a reply are 0.
                 let checksum = Sum::default().add(message).checksum();
                 let len = u16::try_from(4 + message.len()).ok()?;

@@ -5,7 +5,7 @@ use super::{Pending, ReplyFormat};
 use overside_kv_store::{Answer, Refusal, Value};
 
 /// Writer of replies.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     /// Time at which the batch was executed, in milliseconds since 1970.
     pub now_ms: u64,
     /// Number of answers of the current command that have been written.

@@ -14,8 +14,8 @@ const UNSUPPORTED: &[u8] = b"CLIENT_ERROR unsupported flag\r\n";
 
 /// Format of the reply to a meta command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MetaForm<'a> {
-    pub command: MetaCommand,
+pub(crate) struct MetaForm<'a> {
+    pub(super) command: MetaCommand,
     /// Line as the client wrote it: the reply has its flags in the same order. Empty without flags.
     pub line: &'a [u8],
     /// `true` if the usual reply is left out.

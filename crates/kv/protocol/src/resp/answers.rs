@@ -7,7 +7,7 @@ use overside_kv_store::{Answer, Element, List, Metadata, Refusal, ValueKind};
 
 /// Writer of replies, with its progress in the reply to the current command.
 #[derive(Debug)]
-pub(super) struct ReplyWriter {
+pub(crate) struct ReplyWriter {
     /// Number of answers that have been written.
     answers: u32,
     /// Number to reply with, from the answers so far.

@@ -16,7 +16,7 @@ pub(super) type Pending = batch::Pending<ReplyFormat>;
 
 /// Format of the reply to a command: its kind, and the version of RESP.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReplyFormat {
+pub(crate) struct ReplyFormat {
     pub(super) shape: ReplyKind,
     pub(super) is_resp3: bool,
 }

@@ -6,7 +6,7 @@ use super::StorageBackend;
 use super::client::Clients;
 use super::counters::CloseReason;
 use super::info::info;
-use super::state::State;
+use super::state::WorkerContext;
 use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext, TURN_OUTPUT_MAX_BYTES};
 use crate::replica::Replication;
 use crate::stages::StageClock;
@@ -15,7 +15,7 @@ use crate::{ProcessingEngine, Statistics};
 /// The server during a turn.
 pub(super) struct Context<'t> {
     pub now_ms: u64,
-    pub state: &'t mut State,
+    pub state: &'t mut WorkerContext,
     pub clients: &'t mut Clients,
     pub backing: &'t mut dyn StorageBackend,
 }

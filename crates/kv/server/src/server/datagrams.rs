@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use super::addresses::is_local;
 use super::packets::{Endpoint, PacketServer};
 use super::replies::{ReceivedPackets, Serving};
-use super::state::State;
+use super::state::WorkerContext;
 use crate::protocol::datagram::DATAGRAM_MAX_BYTES;
 use crate::udp::{DatagramSocket, Peer, ReceiveBuffers};
 
@@ -157,7 +157,7 @@ impl Datagrams {
     }
 
     /// Adds the bytes that wait in the sockets, and the datagrams that they lost.
-    pub(super) fn sample(&self, state: &mut State) {
+    pub(super) fn sample(&self, state: &mut WorkerContext) {
         let counters = &mut state.counters.datagrams;
         for listener in &self.sockets {
             let memory = listener.socket.memory();

@@ -18,7 +18,7 @@ use overside_base::lock;
 
 use super::packets::{Endpoint, PacketServer};
 use super::replies::{ReceivedPackets, Serving};
-use super::state::State;
+use super::state::WorkerContext;
 use crate::ethernet::port::HostQueue;
 use crate::ethernet::{Datagram, FrameKind, Path};
 use crate::stages::Stage;
@@ -162,7 +162,7 @@ impl PortQueue {
 
     /// Answers ARP and echo requests and hands over frames for others, so that its own remain. The
     /// first frames were handed over by others.
-    fn dispatch(&mut self, taken_over: usize, state: &mut State) {
+    fn dispatch(&mut self, taken_over: usize, state: &mut WorkerContext) {
         let counters = &mut state.counters.ethernet;
         counters.received += (self.frames.len() - taken_over) as u64;
         let all = std::mem::take(&mut self.frames);
@@ -171,7 +171,7 @@ impl PortQueue {
             let kind = self.queue.look(&frame, counters);
             let datagram = match kind {
                 FrameKind::Datagram(datagram) => datagram,
-                FrameKind::Question(question) => {
+                FrameKind::HostRequest(question) => {
                     self.queue.reply(&question);
                     has_replies = true;
                     continue;
@@ -244,7 +244,7 @@ impl PortQueue {
     }
 
     /// Adds the port's waiting and lost frames; announces the host on the network when the link comes up.
-    pub(super) fn sample(&mut self, state: &mut State) {
+    pub(super) fn sample(&mut self, state: &mut WorkerContext) {
         let found = std::mem::take(&mut self.found_max);
         let waiting = self.queue.queue.waiting().unwrap_or(0).max(found);
         let counters = &mut state.counters;

@@ -7,7 +7,7 @@ use overside_base::memory_figure;
 use super::StorageBackend;
 use super::counters::CloseReason;
 use super::shared::Figures;
-use super::state::State;
+use super::state::WorkerContext;
 use crate::Statistics;
 use crate::stages::Stage;
 
@@ -15,7 +15,7 @@ type Field<'f> = &'f mut dyn FnMut(&str, &str, &dyn Display);
 
 /// Passes on every section except `Keyspace`.
 pub(super) fn info(
-    state: &State,
+    state: &WorkerContext,
     figures: &Figures,
     backing: &dyn StorageBackend,
     statistics: &Statistics,
@@ -115,7 +115,7 @@ fn stages(figures: &Figures, field: Field<'_>) {
     stages("batches", &figures.batches);
 }
 
-fn server(state: &State, now_ms: u64, field: Field<'_>) {
+fn server(state: &WorkerContext, now_ms: u64, field: Field<'_>) {
     let mut server = |name: &str, value: &dyn Display| field("Server", name, value);
     let uptime_s = now_ms.saturating_sub(state.shared.started_ms) / 1000;
     let port = state.settings.addresses.tcp.first().map_or(0, |at| at.port());
@@ -134,7 +134,7 @@ fn server(state: &State, now_ms: u64, field: Field<'_>) {
     server("uptime_in_days", &(uptime_s / 86_400));
 }
 
-fn memory(state: &State, figures: &Figures, statistics: &Statistics, field: Field<'_>) {
+fn memory(state: &WorkerContext, figures: &Figures, statistics: &Statistics, field: Field<'_>) {
     let mut memory = |name: &str, value: &dyn Display| field("Memory", name, value);
     let policy = match state.settings.is_cache {
         true => "allkeys-fifo",
@@ -149,7 +149,13 @@ fn memory(state: &State, figures: &Figures, statistics: &Statistics, field: Fiel
     memory("mem_clients_normal", &figures.clients_memory_bytes);
 }
 
-fn stats(state: &State, figures: &Figures, statistics: &Statistics, now_ms: u64, field: Field<'_>) {
+fn stats(
+    state: &WorkerContext,
+    figures: &Figures,
+    statistics: &Statistics,
+    now_ms: u64,
+    field: Field<'_>,
+) {
     let mut stats = |name: &str, value: &dyn Display| field("Stats", name, value);
     let counters = &figures.counters;
     let uptime_s = (now_ms.saturating_sub(state.shared.started_ms) / 1000).max(1);

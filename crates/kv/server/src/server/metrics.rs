@@ -6,14 +6,14 @@ use overside_http::Exposition;
 use super::StorageBackend;
 use super::client::Clients;
 use super::counters::{CloseReason, Counters};
-use super::state::State;
+use super::state::WorkerContext;
 use crate::stages::Stage;
 
 const PREFIX: &str = "overside_kv_";
 
 /// All metrics.
 pub(super) fn all(
-    state: &State,
+    state: &WorkerContext,
     clients: &Clients,
     backing: &dyn StorageBackend,
     now_ms: u64,

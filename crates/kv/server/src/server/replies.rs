@@ -3,7 +3,7 @@
 use super::StorageBackend;
 use super::client::Clients;
 use super::context::Context;
-use super::state::State;
+use super::state::WorkerContext;
 use crate::KeyHasher;
 use crate::protocol::datagram::{AnswerDatagrams, DatagramEngine};
 use crate::stages::Stage;
@@ -12,7 +12,7 @@ use crate::udp::Sent;
 /// Parts of a worker that are needed to serve datagrams.
 pub(super) struct Serving<'t> {
     pub now_ms: u64,
-    pub state: &'t mut State,
+    pub state: &'t mut WorkerContext,
     pub clients: &'t mut Clients,
     pub backing: &'t mut dyn StorageBackend,
     pub hasher: &'t KeyHasher,

@@ -82,18 +82,10 @@ pub enum Steering {
     Software,
 }
 
-impl Steering {
-    /// Returns the name, as in `INFO`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Bpf => "bpf",
-            Self::Ports => "ports",
-            Self::RteFlow => "rte_flow",
-            Self::Software => "software",
-        }
-    }
+// As in `INFO`.
+overside_base::words! {
+    Steering;
+    None "none", Bpf "bpf", Ports "ports", RteFlow "rte_flow", Software "software",
 }
 
 /// Limits on the resources of clients.

@@ -8,7 +8,7 @@ use super::shared::{Figures, Shared};
 use super::{PartitionWork, Settings};
 use crate::stages::StageClock;
 
-pub(super) struct State {
+pub(super) struct WorkerContext {
     /// Copy of the server's settings.
     pub settings: Settings,
     pub shared: Arc<Shared>,
@@ -26,7 +26,7 @@ pub(super) struct State {
     pub is_shutting_down: bool,
 }
 
-impl State {
+impl WorkerContext {
     pub(super) fn new(shared: Arc<Shared>, worker: usize) -> Self {
         Self {
             settings: shared.settings.clone(),

@@ -41,7 +41,7 @@ use super::ethernet::PortQueue;
 use super::listeners::{Listener, Sockets};
 use super::packets::PacketServer;
 use super::regions::Regions;
-use super::state::State;
+use super::state::WorkerContext;
 use crate::KeyHasher;
 use crate::clock::Clock;
 use crate::protocol::{CommunicationEngine, MemcachedEngine};
@@ -62,7 +62,7 @@ const REGIONS: u64 = 6 << 56;
 
 /// Worker of a running server.
 pub(super) struct Worker<'b> {
-    pub state: State,
+    pub state: WorkerContext,
     pub clock: Clock,
     epoll: Epoll,
     listeners: Vec<Listener>,
@@ -106,7 +106,7 @@ pub(super) struct Worker<'b> {
 
 impl<'b> Worker<'b> {
     pub(super) fn new(
-        state: State,
+        state: WorkerContext,
         clock: Clock,
         sockets: Sockets,
         hasher: KeyHasher,
@@ -145,7 +145,7 @@ impl<'b> Worker<'b> {
             clients,
             scrapes: Slab::new(),
             buffers: Buffers::default(),
-            engine: CommunicationEngine::new(),
+            engine: CommunicationEngine::default(),
             memcached: MemcachedEngine::default(),
             datagrams,
             port: port.map(Box::new),

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use overside_kv::ethernet::{
-    Checked, Datagram, FrameKind, HEADERS_MAX_BYTES, Host, Ignored, Path, Question,
+    Checked, Datagram, FrameKind, HEADERS_MAX_BYTES, Host, HostRequest, Ignored, Path,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -100,7 +100,7 @@ proptest! {
         let good = datagram(None, b"12345678901234567890");
         let header = header.min(frame.len());
         frame[..header].copy_from_slice(&good[..header]);
-        if let FrameKind::Question(question) = received(&frame) {
+        if let FrameKind::HostRequest(question) = received(&frame) {
             let mut reply = vec![0; frame.len().max(64)];
             prop_assert!(SERVER.write_reply(&question, &mut reply).is_some());
         }
@@ -118,7 +118,7 @@ fn the_corpus_of_the_fuzz_target_is_what_its_names_say() {
             "short" => is_ignored(&frame, Ignored::Malformed),
             _ if name == "echo_reply" || name == "ipv6" => is_ignored(&frame, Ignored::NotForUs),
             _ if name == "arp_reply" => matches!(found, FrameKind::Neighbor(..)),
-            "arp" | "echo" => matches!(found, FrameKind::Question(_)),
+            "arp" | "echo" => matches!(found, FrameKind::HostRequest(_)),
             _ => true,
         };
         assert!(fits, "{name}: {found:?}");
@@ -200,7 +200,7 @@ fn checksums_that_a_kernel_or_a_sender_leaves_out_are_no_errors() {
 fn who_has_the_address_is_answered_to_those_who_ask_for_it() {
     let mut frame = [0; 64];
     let len = CLIENT.write_arp_request(SERVER.address, &mut frame).unwrap();
-    let FrameKind::Question(question) = received(&frame[..len]) else {
+    let FrameKind::HostRequest(question) = received(&frame[..len]) else {
         panic!("{frame:?}");
     };
     let mut reply = [0; 64];
@@ -210,7 +210,7 @@ fn who_has_the_address_is_answered_to_those_who_ask_for_it() {
     // A host that probes if the address is free has none yet (RFC 5227).
     let probe = Host { address: Ipv4Addr::UNSPECIFIED, ..CLIENT };
     let len = probe.write_arp_request(SERVER.address, &mut frame).unwrap();
-    assert!(matches!(received(&frame[..len]), FrameKind::Question(Question::Arp { .. })));
+    assert!(matches!(received(&frame[..len]), FrameKind::HostRequest(HostRequest::Arp { .. })));
     let len = CLIENT.write_arp_request(Ipv4Addr::new(10, 0, 0, 9), &mut frame).unwrap();
     assert!(is_ignored(&frame[..len], Ignored::NotForUs));
     // Another host that says it has the address itself.
@@ -234,7 +234,7 @@ fn an_echo_comes_back_as_it_was() {
     }
     frame[36..38].copy_from_slice(&(!sum as u16).to_be_bytes());
     mend_ipv4(&mut frame);
-    let FrameKind::Question(question) = received(&frame) else {
+    let FrameKind::HostRequest(question) = received(&frame) else {
         panic!("{:?}", received(&frame));
     };
     let mut reply = vec![0; 200];

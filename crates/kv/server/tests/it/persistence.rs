@@ -93,9 +93,9 @@ fn open(directory: &Path, now_ms: u64) -> Opened {
 
 /// Keys and their values; versions differ after a start.
 #[derive(Clone, Default, PartialEq)]
-struct State(Vec<(Vec<u8>, Item)>);
+struct Items(Vec<(Vec<u8>, Item)>);
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for Items {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut list = f.debug_list();
         for (key, item) in &self.0 {
@@ -107,12 +107,12 @@ impl std::fmt::Debug for State {
     }
 }
 
-fn state(engine: &LoggedEngine<Engine>, now_ms: u64) -> State {
+fn state(engine: &LoggedEngine<Engine>, now_ms: u64) -> Items {
     let mut oracle = engine.engine().oracle.clone();
     oracle.expire(now_ms);
     let without_version = |item| Item { version: 0, ..item };
     let items = oracle.items.into_iter();
-    State(items.map(|(key, item)| (key, without_version(item))).collect())
+    Items(items.map(|(key, item)| (key, without_version(item))).collect())
 }
 
 /// A round of random requests, as a server's turn executes them.
@@ -150,7 +150,7 @@ fn a_server_that_is_killed_at_any_time_has_everything_afterwards() {
         let directory = tempfile::tempdir().unwrap();
         let mut requests = Requests::new(5);
         let mut now_ms = 1_000_000;
-        let mut expected = State::default();
+        let mut expected = Items::default();
         for _ in 0..25 {
             let (mut engine, _) = open_with(directory.path(), Some(policy), now_ms).unwrap();
             assert_eq!(state(&engine, now_ms), expected);
@@ -237,7 +237,7 @@ fn a_directory_has_one_server() {
 fn without_a_log_the_end_and_saves_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let mut requests = Requests::new(10);
-    let mut expected = State::default();
+    let mut expected = Items::default();
     for turn in 0..6 {
         let (mut engine, _) = open_with(directory.path(), None, 1000).unwrap();
         assert_eq!(state(&engine, 1000), expected);

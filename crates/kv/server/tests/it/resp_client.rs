@@ -145,7 +145,7 @@ impl Bench {
     pub(crate) fn with(engine: Box<dyn ProcessingEngine>) -> Self {
         Self {
             server: TestServer::new(engine),
-            communication: CommunicationEngine::new(),
+            communication: CommunicationEngine::default(),
             hasher: KeyHasher::with_seeds([1, 2, 3, 4]),
         }
     }

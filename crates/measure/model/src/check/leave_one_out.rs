@@ -128,7 +128,7 @@ fn spread(residuals: &[&Residual]) -> Option<Spread> {
         factor: reached.or(scores.last())?.0,
         facts: votes.len(),
         figures: residuals.len(),
-        median: super::score::median(errors)?.exp(),
+        median: overside_base::median(errors)?.exp(),
         too_few: wanted > facts,
     })
 }

@@ -305,7 +305,7 @@ fn fields(out: &mut String, check: &Check) -> std::fmt::Result {
     writeln!(out, "|---|---|---|---|---|")?;
     for (field, all) in fields {
         let median = |what: fn(&FigureComparison) -> f64| {
-            super::score::median(all.iter().map(|one| what(one))).unwrap_or_default()
+            overside_base::median(all.iter().map(|one| what(one))).unwrap_or_default()
         };
         let inside = all.iter().filter(|one| one.inside).count() as f64 / all.len() as f64;
         writeln!(

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use overside_base::median;
 use serde::Serialize;
 
 use super::{FigureCheck, FigureComparison, Finding, Group, OrderingCheck};
@@ -90,18 +91,6 @@ pub struct OrderingScores {
     pub claimed: usize,
     /// Number of claimed orderings that hold.
     pub holding: usize,
-}
-
-/// The middle of several values; the mean of the two in the middle.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
 }
 
 fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {

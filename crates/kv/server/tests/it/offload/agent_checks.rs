@@ -3,13 +3,13 @@
 
 use std::fmt::Debug;
 
-use overside_kv_offload::agent::{Question, Reply};
+use overside_kv_offload::agent::{AgentReply, AgentRequest};
 use overside_link::codec::Message;
 
 /// Checks that bytes are refused, or are a request or reply that is the same after it is encoded and parsed
 /// again. Returns `true` if they were accepted.
 pub(super) fn agent_message(data: &[u8]) -> bool {
-    is_the_same::<Question>(data) | is_the_same::<Reply>(data)
+    is_the_same::<AgentRequest>(data) | is_the_same::<AgentReply>(data)
 }
 
 fn is_the_same<M: Message + Debug>(data: &[u8]) -> bool {

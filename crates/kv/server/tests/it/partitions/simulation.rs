@@ -20,11 +20,11 @@ const PASSES_MAX: u64 = 1_000_000;
 
 /// Says who runs.
 struct Baton {
-    state: Mutex<State>,
+    state: Mutex<Turns>,
     passed: Condvar,
 }
 
-struct State {
+struct Turns {
     random: Random,
     current: usize,
     running: Vec<usize>,
@@ -39,7 +39,7 @@ struct State {
     records: Vec<Record>,
 }
 
-impl State {
+impl Turns {
     fn check(&self) {
         let (seed, running) = (self.seed, &self.running);
         assert!(!self.has_failed, "seed {seed}: another worker has failed");
@@ -52,7 +52,7 @@ impl Baton {
     fn new(seed: u64, workers: usize) -> Arc<Self> {
         let mut random = Random::new(seed);
         let current = random.below(workers as u64) as usize;
-        let state = State {
+        let state = Turns {
             random,
             current,
             running: (0..workers).collect(),

@@ -10,15 +10,15 @@ use overside_kv::persistence::frame::Kind;
 use overside_kv::persistence::{PersistenceError, SyncPolicy};
 use overside_kv::server::StorageBackend;
 
-use super::{State, files, open, open_with, round, state};
+use super::{Items, files, open, open_with, round, state};
 use crate::requests::Requests;
 
 /// A directory with a snapshot and three logs, of a server that was not killed; and its state.
-fn directory() -> (tempfile::TempDir, State) {
+fn directory() -> (tempfile::TempDir, Items) {
     let directory = tempfile::tempdir().unwrap();
     let mut requests = Requests::new(8);
     let always = Some(SyncPolicy::Always);
-    let mut expected = State::default();
+    let mut expected = Items::default();
     for start in 0..3 {
         let (mut engine, _) = open_with(directory.path(), always, 1000).unwrap();
         (0..10).for_each(|_| round(&mut engine, &mut requests, 1000));
@@ -59,7 +59,7 @@ fn follow(error: &PersistenceError, directory: &Path) {
 }
 
 /// Opens a copy of the directory with these files, of which one was damaged.
-fn check(contents: &[(PathBuf, Vec<u8>)], expected: &State, damage: &str) {
+fn check(contents: &[(PathBuf, Vec<u8>)], expected: &Items, damage: &str) {
     let copy = tempfile::tempdir().unwrap();
     for (path, bytes) in contents {
         fs::write(copy.path().join(path.file_name().unwrap()), bytes).unwrap();
