@@ -24,7 +24,7 @@ pub use key::{PartitionKey, PartitionMethod};
 pub use partition::{
     PartitionOptions, Partitioner, Piece, Tables, block_bytes as values_bytes, partition,
 };
-pub use rechunk::{RechunkOptions, Rechunker};
+pub use rechunk::{RechunkOptions, Rechunker, parts};
 pub use skew::{PartitionSize, SkewReport};
 pub use sort::{SortColumn, sort};
 pub use sql::{Filter, Projection, literal, type_named};

@@ -25,6 +25,13 @@ impl Default for RechunkOptions {
     }
 }
 
+/// Splits a batch into parts of at most `rows` rows, which share its memory. A batch without rows is one part.
+pub fn parts(batch: &RecordBatch, rows: usize) -> impl Iterator<Item = RecordBatch> {
+    let all = batch.num_rows();
+    let begins = (0..all.max(1)).step_by(rows.max(1));
+    begins.map(move |begin| batch.slice(begin, rows.min(all - begin)))
+}
+
 /// Converts a stream of batches of any size to batches of one size; rows keep their order.
 pub struct Rechunker {
     schema: SchemaRef,

@@ -11,45 +11,27 @@ use overside_tables::Error as TableError;
 fn table() -> RecordBatch {
     let decimals = Decimal128Array::from(vec![Some(150), None, Some(-275), Some(0), Some(1000)]);
     let decimals = decimals.with_precision_and_scale(10, 2).expect("a type");
+    let times = [Some(1_641_168_000_000_000), Some(1_641_168_003_000_000), None, Some(0), Some(5)];
+    let names = [Some("ISLAND"), Some("a%b"), None, Some(""), Some("line\nbreak")];
     let days = Date32Array::from(vec![Some(18_993), Some(18_994), None, Some(18_995), Some(0)]);
-    let times =
-        vec![Some(1_641_168_000_000_000), Some(1_641_168_003_000_000), None, Some(0), Some(5)];
-    let names = vec![Some("ISLAND"), Some("a%b"), None, Some(""), Some("line\nbreak")];
-    let port: DictionaryArray<types::Int8Type> =
-        vec!["aa", "b", "aa", "c", "b"].into_iter().collect();
+    let port: DictionaryArray<types::Int8Type> = ["aa", "b", "aa", "c", "b"].into_iter().collect();
     let columns: Vec<(&str, ArrayRef, bool)> = vec![
-        ("row", Arc::new(Int32Array::from_iter_values(0..5)), false),
-        ("i", Arc::new(Int64Array::from(vec![Some(1), Some(2), None, Some(-4), Some(5)])), true),
-        ("u", Arc::new(UInt8Array::from(vec![Some(1), Some(200), Some(3), None, Some(0)])), true),
+        ("row", create_array!(Int32, [0, 1, 2, 3, 4]), false),
+        ("i", create_array!(Int64, [Some(1), Some(2), None, Some(-4), Some(5)]), true),
+        ("u", create_array!(UInt8, [Some(1), Some(200), Some(3), None, Some(0)]), true),
         (
             "x",
-            Arc::new(Float64Array::from(vec![
-                Some(0.5),
-                Some(-0.0),
-                None,
-                Some(f64::NAN),
-                Some(2.0),
-            ])),
+            create_array!(Float64, [Some(0.5), Some(-0.0), None, Some(f64::NAN), Some(2.0)]),
             true,
         ),
-        (
-            "f",
-            Arc::new(Float32Array::from(vec![Some(0.1), Some(0.2), None, Some(3.0), Some(4.0)])),
-            true,
-        ),
+        ("f", create_array!(Float32, [Some(0.1), Some(0.2), None, Some(3.0), Some(4.0)]), true),
         ("d", Arc::new(decimals), true),
         ("day", Arc::new(days), true),
-        ("at", Arc::new(TimestampMicrosecondArray::from(times)), true),
-        ("Name", Arc::new(StringArray::from(names)), true),
+        ("at", create_array!(TimestampMicrosecond, times.to_vec()), true),
+        ("Name", create_array!(Utf8, names.to_vec()), true),
         (
             "ok",
-            Arc::new(BooleanArray::from(vec![
-                Some(true),
-                Some(false),
-                None,
-                Some(true),
-                Some(false),
-            ])),
+            create_array!(Boolean, [Some(true), Some(false), None, Some(true), Some(false)]),
             true,
         ),
         ("port", Arc::new(port), true),
