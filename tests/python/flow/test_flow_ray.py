@@ -106,7 +106,7 @@ def report(*words: str | Path) -> Json:
 
 
 def refused(code: int, *words: str | Path) -> str:
-    """What a run says that ends with that code."""
+    """Message of a run that ends with that code."""
     with flow_run(*words) as process:
         _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code

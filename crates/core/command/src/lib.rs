@@ -26,8 +26,21 @@ pub mod python;
 pub mod refusal;
 pub mod system;
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+
+/// Writes a result: as JSON in a line for programs, or as text for people.
+pub fn print_result<J: Display>(
+    is_json: bool,
+    json: impl FnOnce() -> J,
+    text: impl FnOnce() -> String,
+) -> ExitCode {
+    match is_json {
+        true => print(&format!("{}\n", json())),
+        false => print(&text()),
+    }
+}
 
 /// Writes a program's output. A closed pipe is no error.
 pub fn print(text: &str) -> ExitCode {

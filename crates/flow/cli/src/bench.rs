@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use arrow_array::RecordBatch;
 use clap::ArgGroup;
 use overside_backends::Options;
 use overside_device::Clock;
@@ -17,7 +16,7 @@ use super::bench_text::{self, Measured};
 use super::input::{CsvArguments, Input};
 use super::method::MethodArguments;
 use super::output;
-use overside_command::{complain, exit, logging::Verbosity, options::Placement};
+use overside_command::{complain, exit, logging::Verbosity, options::Placement, print_result};
 
 /// Measure unpacking, partitioning and packing a table, from memory to memory
 #[derive(clap::Args)]
@@ -68,11 +67,8 @@ const TABLE_BYTES_MAX: usize = 8 << 30;
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     match arguments.measure() {
         Ok(measured) => {
-            let text = match arguments.json {
-                true => format!("{}\n", bench_text::json(&measured)),
-                false => bench_text::table(&measured),
-            };
-            Ok(overside_command::print(&text))
+            let (json, text) = (|| bench_text::json(&measured), || bench_text::table(&measured));
+            Ok(print_result(arguments.json, json, text))
         }
         Err(Failure::Refused(message)) => Err(message),
         Err(Failure::Exit(code, message)) => {
@@ -127,7 +123,10 @@ impl Arguments {
         // Every output is verified whatever the device says.
         let verify = self.placement.verify().unwrap_or(Verify::None);
         let pool = output::pool_with(&self.placement, verify, clock.clone(), open)?;
-        let (schema, batches, name) = self.read()?;
+        let threads = output::threads(self.placement.threads())?;
+        let mut input = Input::open(&self.table, &CsvArguments::default(), &threads)?;
+        let batches = input.rows(TABLE_BYTES_MAX)?;
+        let (name, schema) = (&input.name, input.reader.schema());
         let how = match &self.outer {
             Some(outer) => format!("{outer} of whole messages"),
             None => format!("codec {}", self.codec),
@@ -142,7 +141,7 @@ impl Arguments {
             algorithm: self.algorithm,
             pack: PackOptions { codec: self.codec, outer: self.outer, ..PackOptions::default() },
         };
-        let mut bench = Bench::new(&schema, batches, options, &pool)?;
+        let mut bench = Bench::new(schema, batches, options, &pool)?;
         let first = bench.pass()?;
         let device = device.into_inner();
         if let Some(device) = &device {
@@ -172,25 +171,5 @@ impl Arguments {
             return Err(Failure::Exit(exit::FAILED, what));
         }
         Ok(())
-    }
-
-    fn read(&self) -> Result<(arrow_schema::SchemaRef, Vec<RecordBatch>, String), Failure> {
-        let pool = output::cpu_pool(self.placement.threads())?;
-        let mut input = Input::open(&self.table, &CsvArguments::default(), &pool)?;
-        let schema = input.reader.schema().clone();
-        let (mut batches, mut bytes) = (Vec::new(), 0_usize);
-        for batch in &mut input.reader {
-            let batch = batch.map_err(|error| format!("{}: {error}", input.name))?;
-            bytes = bytes.saturating_add(batch.get_array_memory_size());
-            if bytes > TABLE_BYTES_MAX {
-                let message = format!("{}: more than 8 GiB; take fewer rows", input.name);
-                return Err(Failure::Refused(message));
-            }
-            batches.push(batch);
-        }
-        match batches.iter().any(|batch| batch.num_rows() > 0) {
-            true => Ok((schema, batches, input.name)),
-            false => Err(Failure::Refused(format!("{}: no rows", input.name))),
-        }
     }
 }

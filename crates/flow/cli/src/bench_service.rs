@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use overside_config::units;
+use overside_flow::operators::parts;
 use overside_flow::pack::{Codec, Outer, PackOptions};
 use overside_flow_service::Target;
 use overside_flow_service::load_waves::{BATCHES_MAX, Wave, WaveOptions, send_waves};
@@ -21,6 +22,7 @@ use overside_command::{
     logging::Verbosity,
     messages::shown,
     options::{size_within, time_within},
+    print_result,
 };
 
 /// Send waves of a table to a pipeline that is served, and tell how it copes
@@ -124,48 +126,34 @@ impl WaveArguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let options = arguments.waves.options()?;
     let (keys, password) = (&arguments.tls_keys, &arguments.password_file);
-    let target = Target::with_files(&arguments.service, keys.as_deref(), password.as_deref());
+    let target = Target::with_files(&arguments.service, keys, password);
     let target = target.map_err(|error| error.to_string())?;
-    let pool = output::cpu_pool(1)?;
+    let pool = output::threads(1)?;
     let mut input = Input::open(&arguments.table, &CsvArguments::default(), &pool)?;
-    let schema = input.reader.schema().clone();
-    let (mut batches, mut bytes): (Vec<RecordBatch>, usize) = (Vec::new(), 0);
-    for batch in &mut input.reader {
-        let batch = batch.map_err(|error| format!("{}: {error}", input.name))?;
-        bytes = bytes.saturating_add(batch.get_array_memory_size());
-        if bytes > TABLE_BYTES_MAX {
-            return Err(format!("{}: more than 4 GiB; take fewer rows", input.name));
-        }
-        let rows = arguments.waves.rows;
-        let begins = (0..batch.num_rows()).step_by(rows);
-        batches.extend(begins.map(|begin| batch.slice(begin, rows.min(batch.num_rows() - begin))));
-    }
-    if batches.is_empty() {
-        return Err(format!("{}: no rows", input.name));
-    }
+    let whole = input.rows(TABLE_BYTES_MAX)?;
+    let bytes: usize = whole.iter().map(RecordBatch::get_array_memory_size).sum();
+    let batches: Vec<RecordBatch> =
+        whole.iter().flat_map(|batch| parts(batch, arguments.waves.rows)).collect();
     let sent = options.bytes_per_s * options.length.as_secs_f64() * f64::from(options.waves);
     let batch_bytes = (bytes / batches.len()).max(1) as f64;
     if sent / batch_bytes > BATCHES_MAX as f64 {
         return Err("too many batches: take more --rows, or fewer or shorter waves".into());
     }
-    let waves = send_waves(&target, &schema, &batches, &options, &pool);
+    let waves = send_waves(&target, input.reader.schema(), &batches, &options, &pool);
     let waves = waves.map_err(|error| error.to_string())?;
-    let text = match arguments.json {
-        true => format!(
-            "{}\n",
-            json!({
-                "schema": "flow-waves/1",
-                "service": arguments.service,
-                "rate_bytes_per_s": arguments.waves.rate,
-                "wave_bytes_per_s": options.bytes_per_s,
-                "wave_ns": options.length.as_nanos() as u64,
-                "every_ns": options.every.as_nanos() as u64,
-                "waves": waves,
-            })
-        ),
-        false => table(&arguments.service, &options, &waves),
+    let json = || {
+        json!({
+            "schema": "flow-waves/1",
+            "service": arguments.service,
+            "rate_bytes_per_s": arguments.waves.rate,
+            "wave_bytes_per_s": options.bytes_per_s,
+            "wave_ns": options.length.as_nanos() as u64,
+            "every_ns": options.every.as_nanos() as u64,
+            "waves": waves,
+        })
     };
-    Ok(overside_command::print(&text))
+    let text = || table(&arguments.service, &options, &waves);
+    Ok(print_result(arguments.json, json, text))
 }
 
 fn table(service: &str, options: &WaveOptions, waves: &[Wave]) -> String {
@@ -220,6 +208,6 @@ fn table(service: &str, options: &WaveOptions, waves: &[Wave]) -> String {
             known(wave.acknowledged_p99_ns),
         ]
     });
-    text += &columns(std::iter::once(head.map(String::from)).chain(rows).collect());
+    text += &columns(head, rows);
     text
 }

@@ -30,20 +30,9 @@ const STAGES: [Stage; 3] = [
     ("repack", |pass| pass.times.repack),
 ];
 
-/// The median: the value in the middle, or the mean of the two there.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
-}
-
 impl Measured {
     fn median(&self, of: impl Fn(&Pass) -> f64) -> f64 {
-        median(self.passes.iter().map(of))
+        overside_base::median(self.passes.iter().map(of)).unwrap_or_default()
     }
 
     /// The rows of the largest partition over the mean, without those of null keys.
@@ -80,7 +69,7 @@ pub(super) fn table(measured: &Measured) -> String {
         units::rate(bytes / elapsed_s),
         units::duration(elapsed_s)
     );
-    let head = ["stage", "time", "CPU time", "throughput"].map(String::from);
+    let head = ["stage", "time", "CPU time", "throughput"];
     let stages =
         STAGES.into_iter().filter(|(name, _)| measured.is_partitioned || *name != "partition");
     let rows = stages.map(|(name, stage)| {
@@ -93,7 +82,7 @@ pub(super) fn table(measured: &Measured) -> String {
             units::rate(bytes / wall_s.max(1e-9)),
         ]
     });
-    text += &columns(std::iter::once(head).chain(rows).collect());
+    text += &columns(head, rows);
     let packed: u64 =
         (measured.passes.last()).map_or(0, |pass| pass.parts.iter().map(|part| part.bytes).sum());
     line!(
@@ -123,35 +112,11 @@ pub(super) fn table(measured: &Measured) -> String {
 /// Returns the result for programs.
 pub(super) fn json(measured: &Measured) -> Value {
     let passes = measured.passes.iter().map(|pass| {
-        let mut value = json!({
-            "elapsed_ns": pass.elapsed_ns(),
-            "cpu": {
-                "host_ns": pass.cpu.host_ns,
-                "dpu_ns": pass.cpu.dpu_ns,
-                "emulator_ns": pass.cpu.emulator_ns,
-            },
-            "device": {
-                "jobs": pass.device.jobs,
-                "cpu_jobs": pass.device.cpu_jobs,
-                "failed": pass.device.failed,
-                "late": pass.device.late,
-            },
-            "check": {
-                "method": pass.check.method,
-                "value": format!("{:016x}", pass.check.value),
-                "parts": pass.check.parts,
-            },
-        });
-        for (name, stage) in STAGES {
-            value[name] = json!(stage(pass));
-        }
+        let mut value = json!(pass);
+        value["elapsed_ns"] = json!(pass.elapsed_ns());
         value
     });
     let last = measured.passes.last();
-    let parts = last
-        .into_iter()
-        .flat_map(|pass| &pass.parts)
-        .map(|part| json!({"rows": part.rows, "bytes": part.bytes}));
     let device = (measured.device.as_ref()).map(|device| {
         json!({
             "name": device.name,
@@ -170,7 +135,7 @@ pub(super) fn json(measured: &Measured) -> Value {
         "threads": measured.threads,
         "table_bytes": measured.table_bytes(),
         "packed_bytes": measured.packed_bytes,
-        "parts": parts.collect::<Vec<_>>(),
+        "parts": last.map(|pass| &pass.parts),
         "device": device,
         "passes": passes.collect::<Vec<_>>(),
     })

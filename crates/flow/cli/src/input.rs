@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use overside_command::complain;
@@ -129,6 +130,25 @@ impl Input {
             complain!("overside flow: {name}: {note}");
         }
         Ok(Self { name, reader })
+    }
+
+    /// Reads all rows, of which there have to be some, and at most `bytes_max` bytes.
+    pub(super) fn rows(&mut self, bytes_max: usize) -> Result<Vec<RecordBatch>, String> {
+        let name = &self.name;
+        let (mut batches, mut bytes) = (Vec::new(), 0_usize);
+        for batch in &mut self.reader {
+            let batch = batch.map_err(|error| format!("{name}: {error}"))?;
+            bytes = bytes.saturating_add(batch.get_array_memory_size());
+            if bytes > bytes_max {
+                let most = bytes_max >> 30;
+                return Err(format!("{name}: more than {most} GiB; take fewer rows"));
+            }
+            batches.push(batch);
+        }
+        match batches.iter().any(|batch| batch.num_rows() > 0) {
+            true => Ok(batches),
+            false => Err(format!("{name}: no rows")),
+        }
     }
 
     pub(super) fn columns(&self) -> Columns {

@@ -27,11 +27,11 @@ use overside_log::LevelFilter;
 #[derive(clap::Args)]
 pub struct Arguments<P: Subcommand> {
     #[command(subcommand)]
-    command: FlowCommand<P>,
+    command: Verb<P>,
 }
 
 #[derive(Subcommand)]
-enum FlowCommand<P: Subcommand> {
+enum Verb<P: Subcommand> {
     Bench(Box<bench::Arguments>),
     BenchService(Box<bench_service::Arguments>),
     Enlarge(Box<enlarge::Arguments>),
@@ -49,30 +49,18 @@ enum FlowCommand<P: Subcommand> {
 /// Runs the command, and returns its exit code.
 pub fn run<P: Subcommand>(arguments: &Arguments<P>) -> ExitCode {
     match &arguments.command {
-        FlowCommand::Bench(arguments) => {
-            started("bench", &arguments.verbosity, || bench::run(arguments))
+        Verb::Bench(all) => started("bench", &all.verbosity, || bench::run(all)),
+        Verb::BenchService(all) => {
+            started("bench-service", &all.verbosity, || bench_service::run(all))
         }
-        FlowCommand::BenchService(arguments) => {
-            started("bench-service", &arguments.verbosity, || bench_service::run(arguments))
-        }
-        FlowCommand::Enlarge(arguments) => {
-            started("enlarge", &arguments.table.verbosity, || enlarge::run(arguments))
-        }
-        FlowCommand::Generate(arguments) => {
-            started("generate", &arguments.table.verbosity, || generate::run(arguments))
-        }
-        FlowCommand::Partition(arguments) => {
-            started("partition", &arguments.verbosity, || partition::run(arguments))
-        }
-        FlowCommand::Run(arguments) => started("run", &arguments.verbosity, || run::run(arguments)),
-        FlowCommand::Serve(arguments) => serve::run(arguments),
-        FlowCommand::SuggestKey(arguments) => {
-            started("suggest-key", &arguments.verbosity, || suggest_key::run(arguments))
-        }
-        FlowCommand::Tree(arguments) => {
-            started("tree", arguments.verbosity(), || tree::run(arguments))
-        }
-        FlowCommand::Python(_) => python::hand_over(),
+        Verb::Enlarge(all) => started("enlarge", &all.table.verbosity, || enlarge::run(all)),
+        Verb::Generate(all) => started("generate", &all.table.verbosity, || generate::run(all)),
+        Verb::Partition(all) => started("partition", &all.verbosity, || partition::run(all)),
+        Verb::Run(all) => started("run", &all.verbosity, || run::run(all)),
+        Verb::Serve(all) => serve::run(all),
+        Verb::SuggestKey(all) => started("suggest-key", &all.verbosity, || suggest_key::run(all)),
+        Verb::Tree(all) => started("tree", all.verbosity(), || tree::run(all)),
+        Verb::Python(_) => python::hand_over(),
     }
 }
 

@@ -8,15 +8,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_backends::OpenError;
-use overside_command::{
-    complain,
-    logging::Verbosity,
-    messages::shown,
-    options::{Placement, Threads},
-};
+use overside_command::{complain, logging::Verbosity, messages::shown, options::Placement};
 use overside_device::{Clock, Device};
 use overside_flow::Error;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
+use overside_flow::operators::parts;
 use overside_flow::pack::{Codec, CodecPool, Outer, Placement as CodecPlacement};
 use overside_placement::Verify;
 
@@ -61,13 +57,6 @@ pub(super) fn pool(placement: &Placement) -> Result<Arc<CodecPool>, String> {
     pool_with(placement, verify, Clock::default(), open)
 }
 
-/// The threads alone.
-pub(super) fn cpu_pool(threads: usize) -> Result<Arc<CodecPool>, String> {
-    let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
-    let pool = CodecPool::new(threads).map_err(|error| error.to_string())?;
-    Ok(Arc::new(pool))
-}
-
 /// The threads, and the devices that `open` makes of their names.
 pub(super) fn pool_with(
     placement: &Placement,
@@ -88,9 +77,9 @@ pub(super) fn pool_with(
     Ok(Arc::new(pool.map_err(|error| error.to_string())?))
 }
 
-/// The threads alone.
-pub(super) fn threads(threads: &Threads) -> Result<Arc<CodecPool>, String> {
-    let count = NonZeroUsize::new(threads.count()).unwrap_or(NonZeroUsize::MIN);
+/// Threads without a device.
+pub(super) fn threads(count: usize) -> Result<Arc<CodecPool>, String> {
+    let count = NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
     let pool = CodecPool::new(count).map_err(|error| error.to_string())?;
     Ok(Arc::new(pool))
 }
@@ -158,8 +147,7 @@ impl TableArguments {
             let batch = batch.map_err(failed)?;
             let rows = left.min(batch.num_rows());
             left -= rows;
-            for begin in (0..rows).step_by(BATCH_ROWS) {
-                let part = batch.slice(begin, BATCH_ROWS.min(rows - begin));
+            for part in parts(&batch.slice(0, rows), BATCH_ROWS) {
                 writer.write(&part).map_err(failed)?;
             }
             if left == 0 {

@@ -20,7 +20,7 @@ use super::input::{CsvArguments, Input, local_path};
 use super::method::MethodArguments;
 use super::output::{self, OutputArguments};
 use super::text::{self, Summary};
-use overside_command::{logging::Verbosity, messages::shown, options::Placement};
+use overside_command::{logging::Verbosity, messages::shown, options::Placement, print_result};
 
 /// Split tables into one table for each partition of a key
 #[derive(clap::Args)]
@@ -72,11 +72,7 @@ const DESCRIPTORS: u64 = 2048;
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let summary = arguments.partition()?;
-    let text = match arguments.json {
-        true => format!("{}\n", text::json(&summary)),
-        false => text::table(&summary),
-    };
-    Ok(overside_command::print(&text))
+    Ok(print_result(arguments.json, || text::json(&summary), || text::table(&summary)))
 }
 
 /// Options that select rows and columns.

@@ -10,11 +10,11 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use overside_base::raise_descriptor_limit;
 use overside_flow::Error;
+use overside_flow::operators::parts;
 use overside_flow::pack::CodecPool;
 use overside_flow::{
-    Definition, Destination, Done, FileOutput, FileOutputOptions, Node, NodeDefinition, Output,
-    Packing, PartitionedBatch, Pipeline, PipelineReport, Stream, TreeDefinition, TreeOutput,
-    WrittenFile,
+    BatchResult, Definition, Destination, FileOutput, FileOutputOptions, Node, NodeDefinition,
+    Output, Packing, PartitionedBatch, Pipeline, Stream, TreeDefinition, TreeOutput, WrittenFile,
 };
 use overside_flow_service::RemoteNodes;
 
@@ -22,7 +22,7 @@ use super::input::{CsvArguments, Input};
 use super::output::said;
 use super::ray::{Failure, RayNodes};
 use super::run_text::{self, Summary};
-use overside_command::{logging::Verbosity, messages::shown, options};
+use overside_command::{logging::Verbosity, messages::shown, options, print_result};
 
 /// Run a pipeline on files
 #[derive(clap::Args)]
@@ -102,11 +102,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         };
     }
     let summary = run.tables(&tables)?;
-    let text = match arguments.json {
-        true => format!("{}\n", run_text::json(&summary)),
-        false => run_text::table(&summary),
-    };
-    Ok(overside_command::print(&text))
+    let (json, text) = (|| run_text::json(&summary), || run_text::table(&summary));
+    Ok(print_result(arguments.json, json, text))
 }
 
 struct Run<'a> {
@@ -196,11 +193,9 @@ impl Run<'_> {
         for route in routes {
             files.extend(route.finish().map_err(said)?);
         }
-        let report = PipelineReport {
-            // Reading comes before the first batch, and files are whole behind the last one.
-            elapsed_ns: begin.elapsed().as_nanos() as u64,
-            ..stream.report()
-        };
+        let mut report = stream.report();
+        // Reading comes before the first batch, and files are whole behind the last one.
+        report.totals.elapsed_ns = begin.elapsed().as_nanos() as u64;
         let ray = self.ray.as_ref().map(RayNodes::places);
         Ok(Summary { report, files, ray })
     }
@@ -277,8 +272,7 @@ impl Run<'_> {
         rows: usize,
         routes: &mut [Route<'_>],
     ) -> Result<(), Error> {
-        for begin in (0..batch.num_rows()).step_by(rows) {
-            let mut part = batch.slice(begin, rows.min(batch.num_rows() - begin));
+        for mut part in parts(batch, rows) {
             loop {
                 let refused = stream.try_push(0, part);
                 let mut is_drained = true;
@@ -298,7 +292,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn write(&self, routes: &mut [Route<'_>], done: Done) -> Result<(), Error> {
+    fn write(&self, routes: &mut [Route<'_>], done: BatchResult) -> Result<(), Error> {
         for piece in &done.pieces {
             for (name, _) in self.definition.routes(piece.partition) {
                 let route = routes.iter_mut().find(|route| route.name == name);

@@ -21,17 +21,17 @@ const LISTED_MAX: usize = 32;
 
 /// Returns the result for people: the answer first.
 pub(super) fn table(summary: &Summary) -> String {
-    let report = &summary.report;
+    let (report, totals) = (&summary.report, &summary.report.totals);
     let mut text = String::new();
-    let seconds = report.elapsed_ns as f64 / 1e9;
+    let seconds = totals.elapsed_ns as f64 / 1e9;
     line!(
         text,
         "{} of {} rows in {}, {} of input values; {} of batches held at most",
-        units::count(report.rows_out),
-        units::count(report.rows_in),
+        units::count(totals.volume.rows_out),
+        units::count(totals.volume.rows_in),
         units::duration(seconds),
-        units::rate(report.bytes_in as f64 / seconds.max(1e-9)),
-        units::size(report.held_bytes_max as f64),
+        units::rate(totals.volume.bytes_in as f64 / seconds.max(1e-9)),
+        units::size(totals.held_bytes_max as f64),
     );
     if let Some(caveat) = caveat(report) {
         line!(text, "{caveat}");
@@ -39,21 +39,22 @@ pub(super) fn table(summary: &Summary) -> String {
     text += &stages(report);
     text += &summary.ray.as_ref().map(ray::text).unwrap_or_default();
     if summary.files.len() <= LISTED_MAX {
-        let head = ["rows", "size", "file"].map(String::from);
+        let head = ["rows", "size", "file"];
         let files = summary.files.iter().map(|file| {
             [units::count(file.rows), units::size(file.bytes as f64), shown(&file.path)]
         });
-        text += &columns(std::iter::once(head).chain(files).collect());
+        text += &columns(head, files);
     } else {
         let bytes: u64 = summary.files.iter().map(|file| file.bytes).sum();
         let count = summary.files.len();
         line!(text, "{count} files, {}", units::size(bytes as f64));
     }
-    for event in report.events.iter().take(LISTED_MAX) {
+    let events = &totals.events;
+    for event in events.kept.iter().take(LISTED_MAX) {
         let at = units::duration(event.at_ns as f64 / 1e9);
         line!(text, "after {at}: {}: {}", event.stage, event.message);
     }
-    let left_out = report.events.len().saturating_sub(LISTED_MAX) as u64 + report.events_left_out;
+    let left_out = events.kept.len().saturating_sub(LISTED_MAX) as u64 + events.left_out;
     if left_out > 0 {
         line!(text, "and {left_out} more events");
     }
@@ -91,14 +92,14 @@ fn stages(report: &PipelineReport) -> String {
             place(stage),
             units::duration(stage.busy_ns as f64 / 1e9),
             units::rate(stage.throughput_bytes_per_s),
-            units::size(stage.bytes_in as f64),
-            units::size(stage.bytes_out as f64),
+            units::size(stage.volume.bytes_in as f64),
+            units::size(stage.volume.bytes_out as f64),
             units::duration(stage.host.cpu_ns as f64 / 1e9),
             node.map_or("–".into(), |node| units::duration(node.cpu_ns as f64 / 1e9)),
             node.map_or("–".into(), |node| units::duration(delay(node))),
         ]
     });
-    columns(std::iter::once(head.map(String::from)).chain(rows).collect())
+    columns(head, rows)
 }
 
 /// `host 30, dpu0 70`: batches, and devices that took part.
@@ -126,7 +127,6 @@ pub(super) fn json(summary: &Summary) -> Value {
     });
     // Texts, numbers, and maps with texts as keys.
     let mut value = serde_json::to_value(&summary.report).unwrap_or_default();
-    value["schema"] = json!("flow-run/1");
     value["files"] = files.collect();
     if let Some(places) = &summary.ray {
         value["ray"] = json!(places);

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::input::{CsvArguments, Input};
 use super::output;
-use overside_command::{columns::columns, line, logging::Verbosity, options::Placement};
+use overside_command::{
+    columns::columns, line, logging::Verbosity, options::Placement, print_result,
+};
 
 /// Find the key that divides a table most evenly
 #[derive(clap::Args)]
@@ -65,11 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let mut candidates = suggester.finish().map_err(named)?;
     candidates.retain(|one| arguments.key.as_ref().is_none_or(|key| one.key.column == *key));
-    let text = match arguments.json {
-        true => format!("{}\n", to_json(arguments, &candidates)),
-        false => to_text(arguments, &candidates),
-    };
-    Ok(overside_command::print(&text))
+    let (json, text) = (|| to_json(arguments, &candidates), || to_text(arguments, &candidates));
+    Ok(print_result(arguments.json, json, text))
 }
 
 fn to_json(arguments: &Arguments, candidates: &[KeyCandidate]) -> Value {
@@ -102,7 +101,7 @@ fn to_text(arguments: &Arguments, candidates: &[KeyCandidate]) -> String {
         best.imbalance
     );
     let listed = if arguments.all { candidates.len() } else { LISTED_MAX };
-    let head = ["key", "largest / mean", "empty", "without key"].map(String::from);
+    let head = ["key", "largest / mean", "empty", "without key"];
     let rows = candidates.iter().take(listed).map(|one| {
         [
             options(one),
@@ -111,7 +110,7 @@ fn to_text(arguments: &Arguments, candidates: &[KeyCandidate]) -> String {
             format!("{:.1} %", 100.0 * one.null_share),
         ]
     });
-    text += &columns(std::iter::once(head).chain(rows).collect());
+    text += &columns(head, rows);
     if candidates.len() > listed {
         line!(text, "and {} more; --all lists them", candidates.len() - listed);
     }

@@ -39,7 +39,7 @@ pub(super) fn table(summary: &Summary) -> String {
         line!(text, "rows without a key: {}", units::count(skew.null_keys.rows));
     }
     if summary.files.len() <= LISTED_MAX {
-        let head = ["partition", "rows", "size", "file"].map(String::from);
+        let head = ["partition", "rows", "size", "file"];
         let rows = summary.files.iter().map(|(partition, name, bytes)| {
             let rows = (skew.partitions.get(*partition)).unwrap_or(&skew.null_keys).rows;
             let partition = match *partition < count {
@@ -48,7 +48,7 @@ pub(super) fn table(summary: &Summary) -> String {
             };
             [partition, units::count(rows), units::size(*bytes as f64), name.clone()]
         });
-        text += &columns(std::iter::once(head).chain(rows).collect());
+        text += &columns(head, rows);
     }
     let stages = [
         Some(("unpack", &summary.times.unpack)),
@@ -56,7 +56,7 @@ pub(super) fn table(summary: &Summary) -> String {
         summary.sort.as_ref().map(|sort| ("sort", sort)),
         Some(("repack", &summary.times.repack)),
     ];
-    let head = ["stage", "time", "CPU time", "in", "out"].map(String::from);
+    let head = ["stage", "time", "CPU time", "in", "out"];
     let rows = stages.into_iter().flatten().map(|(name, time)| {
         [
             name.into(),
@@ -66,7 +66,7 @@ pub(super) fn table(summary: &Summary) -> String {
             units::size(time.bytes_out as f64),
         ]
     });
-    text += &columns(std::iter::once(head).chain(rows).collect());
+    text += &columns(head, rows);
     text
 }
 
@@ -83,14 +83,6 @@ pub(super) fn json(summary: &Summary) -> Value {
             "file_bytes": bytes,
         })
     });
-    let stage = |time: &StageTime| {
-        json!({
-            "wall_ns": time.wall_ns,
-            "cpu_ns": time.cpu_ns,
-            "bytes_in": time.bytes_in,
-            "bytes_out": time.bytes_out,
-        })
-    };
     let mut value = json!({
         "schema": "flow-partition/1",
         "key": summary.key.column,
@@ -101,12 +93,12 @@ pub(super) fn json(summary: &Summary) -> Value {
         "empty_partitions": skew.empty_partitions(),
         "imbalance": skew.imbalance(),
         "files": files.collect::<Vec<_>>(),
-        "unpack": stage(&summary.times.unpack),
-        "partition": stage(&summary.times.partition),
-        "repack": stage(&summary.times.repack),
+        "unpack": summary.times.unpack,
+        "partition": summary.times.partition,
+        "repack": summary.times.repack,
     });
     if let Some(sort) = &summary.sort {
-        value["sort"] = stage(sort);
+        value["sort"] = json!(sort);
     }
     value
 }

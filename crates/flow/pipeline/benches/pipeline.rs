@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use overside_base::median;
 use overside_flow::Error;
 use overside_flow::generate::Generated;
 use overside_flow::pack::CodecPool;
@@ -27,11 +28,6 @@ fn definition(stages: &str) -> Definition {
          {stages}\n[outputs.all]\nto = \"out\"\n"
     );
     Definition::parse("bench", &text, Path::new("")).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn no_nodes(name: &str, _: &NodeDefinition) -> Result<Arc<dyn Node>, Error> {
@@ -91,7 +87,8 @@ fn overhead(is_bench: bool) {
                 directs.push(direct());
             }
         }
-        let (direct, engine) = (median(directs) * 1e6, median(engines) * 1e6);
+        let [direct, engine] =
+            [directs, engines].map(|times| 1e6 * median(times).unwrap_or_default());
         println!(
             "overhead {name:<28} {direct:8.1} µs a batch called directly, {engine:8.1} µs by the engine: \
              {:.1} µs more a batch and stage",

@@ -11,9 +11,7 @@
 mod check;
 mod device;
 
-use std::fmt;
 use std::io::Write;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -21,15 +19,16 @@ use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use overside_device::CpuTime;
 use overside_device::threads::process_cpu_ns;
+use overside_flow_operators::{PartitionKey, PartitionOptions, partition, partition_by_filters};
 use overside_tables::pack::{
     CodecPool, Layout, PackOptions, Packer, StageTime, StageTimes, UnpackOptions, Unpacker,
 };
+use serde::Serialize;
 
 use crate::Error;
 pub use check::Check;
 use check::Checker;
 pub use device::DeviceWork;
-use overside_flow_operators::{PartitionKey, PartitionOptions, partition, partition_by_filters};
 
 /// Algorithm that distributes rows to their partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,33 +40,17 @@ pub enum Algorithm {
     Filters,
 }
 
-impl Algorithm {
-    const ALL: [(Self, &str); 2] = [(Self::OnePass, "one-pass"), (Self::Filters, "filters")];
+overside_base::words! {
+    Algorithm, "no algorithm is called";
+    OnePass "one-pass", Filters "filters"
+}
 
+impl Algorithm {
     fn other(self) -> Self {
         match self {
             Self::OnePass => Self::Filters,
             Self::Filters => Self::OnePass,
         }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Self::ALL.iter().find(|(algorithm, _)| algorithm == self);
-        f.write_str(found.map_or("", |(_, name)| name))
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(_, name)| *name == text);
-        found.map(|(algorithm, _)| *algorithm).ok_or_else(|| {
-            let names = Self::ALL.map(|(_, name)| name).join(", ");
-            format!("no algorithm is called {text:?}; there are: {names}")
-        })
     }
 }
 
@@ -83,7 +66,7 @@ pub struct BenchOptions {
 }
 
 /// Size of one packed partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PackedPart {
     /// Number of rows in the partition.
     pub rows: u64,
@@ -92,13 +75,15 @@ pub struct PackedPart {
 }
 
 /// Result of one pass over the table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Pass {
     /// Times of the stages; their wall times add up.
+    #[serde(flatten)]
     pub times: StageTimes,
     /// CPU time of the whole process for the stages and for freeing their memory.
     pub cpu: CpuTime,
     /// Sizes of the partitions, that of null keys last.
+    #[serde(skip)]
     pub parts: Vec<PackedPart>,
     /// Work that devices did during this pass.
     pub device: DeviceWork,

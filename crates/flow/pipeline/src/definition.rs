@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use overside_config::{ByteSize, Document, Error, Limits, Source, read_text};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::definition::node::NodeDefinition;
 use crate::definition::outputs::{Destination, Output, Partition};
@@ -37,23 +37,19 @@ const ROWS: RangeInclusive<usize> = 1..=1 << 20;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 46;
 
 /// Pipeline as a user wrote it, checked as far as possible without data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     schema: String,
     /// Name of the pipeline.
     pub name: String,
     /// Number of host threads that work on all streams together (default: one for each core).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     threads: Option<usize>,
     /// Approximate maximum of bytes of batches that all streams together may hold (default: 256 MiB).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     memory: Option<ByteSize>,
     /// Maximum number of streams at a time, which share the memory evenly (default: 8).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     streams: Option<usize>,
     /// Directory in which a service stores batches that do not fit into memory; without it producers wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill: Option<Spill>,
     /// Tables or streams that the pipeline reads.
     #[serde(default)]
@@ -76,22 +72,20 @@ pub struct Definition {
 }
 
 /// Input of a pipeline: tables to read, or a Flight path that takes streams.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Tables that `flow run` reads one after the other, as one stream.
     #[serde(default)]
     pub files: Vec<PathBuf>,
     /// Path of the Flight descriptor under which `flow serve` takes streams (default: the pipeline's name).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flight: Option<String>,
     /// Maximum number of rows of a batch; larger ones are split (default: 65,536).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     rows: Option<usize>,
 }
 
 /// Directory in which a service stores batches that do not fit into memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spill {
     /// Directory, created if absent.

@@ -4,9 +4,6 @@
 mod particles;
 mod ships;
 
-use std::fmt;
-use std::str::FromStr;
-
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
@@ -19,10 +16,9 @@ pub enum Generated {
     Ships,
 }
 
-impl Generated {
-    /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Particles, Self::Ships];
+overside_base::words! { Generated, "there is no generator"; Particles "particles", Ships "ships" }
 
+impl Generated {
     /// Returns the schema of the batches.
     pub fn schema(self) -> SchemaRef {
         match self {
@@ -38,25 +34,5 @@ impl Generated {
             Self::Particles => Box::new(particles::Simulation::new(objects, seed)),
             Self::Ships => Box::new(ships::Fleet::new(objects, seed)),
         }
-    }
-}
-
-impl fmt::Display for Generated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Particles => "particles",
-            Self::Ships => "ships",
-        })
-    }
-}
-
-impl FromStr for Generated {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = || Self::ALL.map(|one| one.to_string()).join(", ");
-        (Self::ALL.into_iter())
-            .find(|one| one.to_string() == text)
-            .ok_or_else(|| format!("there is no generator {text:?}; there are: {}", known()))
     }
 }

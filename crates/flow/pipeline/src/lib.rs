@@ -50,12 +50,12 @@ pub use run::in_process::{InProcessNode, NodeFaults};
 pub use run::node::{Completions, Node, NodeError, NodeResult, NodeStage};
 pub use run::packing::{Packing, PackingStage};
 pub use run::report::{
-    CpuTimeReport, DeviceReport, HostReport, NodeReport, PipelineEvent, PipelineReport,
-    REPORT_SCHEMA, StageReport,
+    DeviceReport, Events, HostReport, NodeReport, PipelineEvent, PipelineReport, REPORT_SCHEMA,
+    StageReport, Totals, Volume,
 };
 pub use run::runner::StageRunner;
 pub use run::runtime::Pipeline;
 pub use run::stream::Stream;
-pub use run::stream_state::Done;
+pub use run::stream_state::BatchResult;
 pub use run::tree_output::TreeOutput;
 pub use stage::PartitionedBatch;

@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use self::http::{Answer, HttpClient};
 use crate::Error;
-pub use signature::{Credentials, Request, hex, signature, timestamp};
+use signature::{Credentials, Request, hex, timestamp};
 
 /// Length in bytes of the longest object of one request.
 const OBJECT_BYTES_MAX: u64 = 5 << 30;

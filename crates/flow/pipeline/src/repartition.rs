@@ -11,7 +11,8 @@ use overside_tables::pack::{CodecPool, StageTime, StageTimes};
 use crate::Error;
 use overside_flow_files::{FileWriter, WriteOptions};
 use overside_flow_operators::{
-    PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, SortColumn, sort, values_bytes,
+    PartitionKey, PartitionOptions, Partitioner, Piece, SkewReport, SortColumn, parts, sort,
+    values_bytes,
 };
 
 /// Number of rows of a batch of sorted rows.
@@ -66,9 +67,7 @@ impl Sorting {
         let bytes = values_bytes(&sorted) as u64;
         self.time.bytes_in += bytes;
         self.time.bytes_out += bytes;
-        let rows = sorted.num_rows();
-        let begins = (0..rows).step_by(SORTED_ROWS);
-        Ok(begins.map(|begin| sorted.slice(begin, SORTED_ROWS.min(rows - begin))).collect())
+        Ok(parts(&sorted, SORTED_ROWS).collect())
     }
 }
 

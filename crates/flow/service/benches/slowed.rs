@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
-use overside_base::Random;
+use overside_base::{Random, median};
 use overside_flow::pack::CodecPool;
 use overside_flow::{
     Definition, InProcessNode, Node, NodeFaults, Packing, PartitionedBatch, Pipeline,
@@ -148,18 +148,13 @@ fn compare(kind: &str, placements: &[&str], batch: &RecordBatch, is_bench: bool)
             rates[at].push(rate(batch, &expected, placements[at], &*node, seconds));
         }
     }
-    let rates: Vec<f64> = rates.into_iter().map(median).collect();
+    let rates: Vec<f64> = rates.into_iter().filter_map(median).collect();
     for (placement, rate) in placements.iter().zip(&rates) {
         println!("{kind:<10} {placement:<9} {rate:7.2} batches/s");
     }
     let (adaptive, fixed) = rates.split_last().expect("several");
     let best = fixed.iter().copied().fold(0.0, f64::max);
     println!("{kind:<10} adaptive over the best static placement: {:.2}", adaptive / best);
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// A node that can be made slow.
@@ -345,9 +340,9 @@ fn cpu_s() -> f64 {
 /// Prints the batches and CPU times of one turn. They are more reliable than rates where other
 /// programs run.
 fn report(report: &PipelineReport) {
-    let held = report.held_bytes_max as f64 / MIB;
+    let held = report.totals.held_bytes_max as f64 / MIB;
     println!("  at most {held:.0} MiB held");
-    for stage in &report.stages {
+    for stage in &report.totals.stages {
         let (host, node) = (&stage.host, stage.node.clone().unwrap_or_default());
         let per_batch = |ns: u64, batches: u64| ns as f64 / 1e6 / batches.max(1) as f64;
         println!(
@@ -356,11 +351,11 @@ fn report(report: &PipelineReport) {
             host.batches,
             node.batches,
             host.superseded,
-            per_batch(host.cpu_ns, stage.batches),
+            per_batch(host.cpu_ns, stage.volume.batches),
             per_batch(node.run_ns, node.batches),
         );
     }
-    for event in &report.events {
+    for event in &report.totals.events.kept {
         println!("  {:.2} s: {}: {}", event.at_ns as f64 / 1e9, event.stage, event.message);
     }
 }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::service::{Counters, Service};
+use crate::socket::Socket;
 
 /// Longest time for a client's TLS handshake, and then for its first call with the password.
 const INTRODUCTION: Duration = Duration::from_secs(10);
@@ -25,16 +25,11 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A connection.
 pub(crate) struct Connection {
-    stream: Transport,
+    stream: Box<dyn Socket>,
     peer: Peer,
     introduction: Option<Pin<Box<Sleep>>>,
     service: Arc<Service>,
     _permit: OwnedSemaphorePermit,
-}
-
-enum Transport {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// State of a connection that all its calls share.
@@ -84,10 +79,10 @@ pub(crate) async fn accept(
         let (service, acceptor, accepted) =
             (Arc::clone(&service), acceptor.clone(), accepted.clone());
         tokio::spawn(async move {
-            let stream = match acceptor {
-                None => Transport::Plain(stream),
+            let stream: Box<dyn Socket> = match acceptor {
+                None => Box::new(stream),
                 Some(acceptor) => match timeout(INTRODUCTION, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => Transport::Tls(Box::new(stream)),
+                    Ok(Ok(stream)) => Box::new(stream),
                     _ => return,
                 },
             };
@@ -143,10 +138,7 @@ impl AsyncRead for Connection {
         if self.is_late(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        match &mut self.stream {
-            Transport::Plain(stream) => Pin::new(stream).poll_read(context, into),
-            Transport::Tls(stream) => Pin::new(stream).poll_read(context, into),
-        }
+        Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
@@ -156,10 +148,7 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Transport::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -167,30 +156,18 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-            Transport::Tls(stream) => Pin::new(stream).poll_write_vectored(context, parts),
-        }
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Transport::Plain(stream) => stream.is_write_vectored(),
-            Transport::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Transport::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -1,7 +1,6 @@
 //! Requests of clients: paths of descriptors, and tickets.
 
 use arrow_flight::FlightDescriptor;
-use arrow_flight::flight_descriptor::DescriptorType;
 use serde::{Deserialize, Serialize};
 use tonic::Status;
 
@@ -78,15 +77,6 @@ pub fn check_path(
         _ => Err(Status::not_found(format!(
             "this service takes streams under the path {input:?}; a descriptor with {path:?} came"
         ))),
-    }
-}
-
-/// The descriptor of a path.
-pub fn path(parts: &[&str]) -> FlightDescriptor {
-    FlightDescriptor {
-        r#type: DescriptorType::Path.into(),
-        cmd: Vec::new().into(),
-        path: parts.iter().map(|&part| part.to_owned()).collect(),
     }
 }
 

@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::access;
-use crate::descriptor::{Subscribe, check_path, path};
+use crate::descriptor::{Subscribe, check_path};
 use crate::input::opening::Opening;
 use crate::input::put;
 use crate::nodes::node;
@@ -131,19 +131,8 @@ impl Endpoint {
     ) -> Result<FlightInfo, Status> {
         let output = self.tree(ticket)?;
         let (schema, roles) = tracks::describe(&self.service, &output).await?;
-        let endpoint = FlightEndpoint {
-            ticket: Some(Ticket { ticket: ticket.to_bytes().into() }),
-            ..FlightEndpoint::default()
-        };
-        Ok(FlightInfo {
-            schema: schema_bytes(Some(&schema))?,
-            flight_descriptor: Some(descriptor.clone()),
-            endpoint: vec![endpoint],
-            total_records: -1,
-            total_bytes: -1,
-            ordered: true,
-            app_metadata: roles.into(),
-        })
+        let info = info_of(descriptor, Some(&schema), Some(ticket.to_bytes()))?;
+        Ok(FlightInfo { ordered: true, app_metadata: roles.into(), ..info })
     }
 
     /// Serves an exchange by its descriptor: a stage for another service, the pipeline, or an
@@ -151,41 +140,35 @@ impl Endpoint {
     async fn exchange(
         &self,
         mut messages: Streaming<FlightData>,
-        (data, options): (DataSender, PackOptions),
+        channel: (DataSender, PackOptions),
         permit: OwnedSemaphorePermit,
     ) -> Result<(), Status> {
         let opening = Opening::read(&mut messages).await?;
         drop(permit);
         let descriptor = opening.descriptor.as_ref();
         let command = descriptor.map_or(&[][..], |descriptor| &descriptor.cmd);
-        let service = Arc::clone(&self.service);
+        let service = &self.service;
         let stream = || self.admit(&service.streams, STREAMS_REMEDY);
         match (node::parse_command(command), &service.hosted) {
             (Some(stage), _) => {
-                let permit = stream()?;
-                let channel = (data, options);
-                node::serve(Arc::clone(&service), stage, opening, messages, channel, permit).await;
+                let _permit = stream()?;
+                node::serve(service, stage, opening, messages, channel).await
             }
-            (None, None) => {
-                return Err(Status::invalid_argument(
-                    "a node takes one stage: the command of the descriptor is {\"stage\": \"TOML\"}",
-                ));
-            }
+            (None, None) => Err(Status::invalid_argument(
+                "a node takes one stage: the command of the descriptor is {\"stage\": \"TOML\"}",
+            )),
             (None, Some(hosted)) if command.is_empty() => {
                 check_path(descriptor, hosted)?;
-                let permit = stream()?;
-                let channel = (data, options);
-                exchange::serve(Arc::clone(&service), opening, messages, channel, permit).await;
+                let _permit = stream()?;
+                exchange::serve(service, hosted, opening, messages, channel).await
             }
-            (None, Some(_)) => {
+            (None, Some(hosted)) => {
                 let wanted = Subscribe::parse(command)?;
                 let output = self.subscribed(&wanted)?;
-                let permit = self.admit(&service.subscribers, SUBSCRIBERS_REMEDY)?;
-                let channel = (data, options, Some(messages));
-                get::serve(Arc::clone(&service), output, wanted, channel, permit).await;
+                let _permit = self.admit(&service.subscribers, SUBSCRIBERS_REMEDY)?;
+                get::serve(service, hosted, &output, &wanted, channel, Some(messages)).await
             }
         }
-        Ok(())
     }
 
     /// Returns the schema of an output or of the input, and for an output the ticket to subscribe
@@ -193,34 +176,40 @@ impl Endpoint {
     fn info(&self, descriptor: &FlightDescriptor) -> Result<FlightInfo, Status> {
         let hosted = self.hosted()?;
         let known = hosted.schemas.known();
-        let (schema, endpoint) = match &descriptor.path[..] {
+        match &descriptor.path[..] {
             [_] => {
                 check_path(Some(descriptor), hosted)?;
-                (known.input, None)
+                info_of(descriptor, known.input.as_ref(), None)
             }
             [_, name] => {
-                let output = self.output(name)?;
-                let ticket =
-                    Subscribe { output: output.name.to_string(), partition: None, follow: true };
-                let ticket = Ticket { ticket: ticket.to_bytes().into() };
-                let endpoint = FlightEndpoint { ticket: Some(ticket), ..FlightEndpoint::default() };
-                (known.output, Some(endpoint))
+                let output = self.output(name)?.name.to_string();
+                let ticket = Subscribe { output, partition: None, follow: true };
+                info_of(descriptor, known.output.as_ref(), Some(ticket.to_bytes()))
             }
-            _ => {
-                return Err(Status::not_found("a path is PIPELINE, or PIPELINE and OUTPUT"));
-            }
-        };
-        Ok(FlightInfo {
-            schema: schema_bytes(schema.as_ref())?,
-            flight_descriptor: Some(descriptor.clone()),
-            endpoint: endpoint.into_iter().collect(),
-            // The number of records is not known in advance.
-            total_records: -1,
-            total_bytes: -1,
-            ordered: false,
-            app_metadata: Vec::new().into(),
-        })
+            _ => Err(Status::not_found("a path is PIPELINE, or PIPELINE and OUTPUT")),
+        }
     }
+}
+
+/// Returns what a client learns of data: the schema, and the ticket to get them with, if it can.
+fn info_of(
+    descriptor: &FlightDescriptor,
+    schema: Option<&SchemaRef>,
+    ticket: Option<Vec<u8>>,
+) -> Result<FlightInfo, Status> {
+    let endpoint = ticket.map(|ticket| FlightEndpoint {
+        ticket: Some(Ticket { ticket: ticket.into() }),
+        ..FlightEndpoint::default()
+    });
+    Ok(FlightInfo {
+        schema: schema_bytes(schema)?,
+        flight_descriptor: Some(descriptor.clone()),
+        endpoint: endpoint.into_iter().collect(),
+        // The number of records is not known in advance.
+        total_records: -1,
+        total_bytes: -1,
+        ..FlightInfo::default()
+    })
 }
 
 /// A schema as Flight has it; that of nothing as long as it is not known.
@@ -235,6 +224,26 @@ fn schema_bytes(schema: Option<&SchemaRef>) -> Result<bytes::Bytes, Status> {
 
 fn stream_of<T: Send + 'static>(items: Vec<T>) -> BoxStream<T> {
     Box::pin(tokio_stream::iter(items.into_iter().map(Ok)))
+}
+
+/// Serves a call in the background until it is done or its client is gone. The client gets the error.
+fn served<F>(serve: impl FnOnce(DataSender) -> F) -> Response<BoxStream<FlightData>>
+where
+    F: Future<Output = Result<(), Status>> + Send + 'static,
+{
+    let (data, receiver) = mpsc::channel(AHEAD);
+    let serving = serve(data.clone());
+    tokio::spawn(async move {
+        let served = tokio::select! {
+            served = serving => served,
+            () = data.closed() => Ok(()),
+        };
+        if let Err(status) = served {
+            // It may be gone.
+            let _ = data.send(Err(status)).await;
+        }
+    });
+    Response::new(Box::pin(ReceiverStream::new(receiver)))
 }
 
 #[tonic::async_trait]
@@ -268,11 +277,11 @@ impl FlightService for Endpoint {
         let Some(hosted) = &self.service.hosted else {
             return Ok(Response::new(stream_of(Vec::new())));
         };
-        let input = hosted.pipeline.definition().flight_path();
+        let input = hosted.pipeline.definition().flight_path().to_owned();
         let outputs = hosted.outputs.iter().filter(|output| output.has_subscribers());
-        let paths = outputs.map(|output| path(&[input, &output.name]));
-        let infos = std::iter::once(path(&[input])).chain(paths);
-        let infos = infos.map(|descriptor| self.info(&descriptor));
+        let paths = outputs.map(|output| vec![input.clone(), output.name.to_string()]);
+        let infos = std::iter::once(vec![input.clone()]).chain(paths);
+        let infos = infos.map(|path| self.info(&FlightDescriptor::new_path(path)));
         Ok(Response::new(stream_of(infos.collect::<Result<_, _>>()?)))
     }
 
@@ -317,23 +326,26 @@ impl FlightService for Endpoint {
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
         let options = wire::asked(request.metadata())?;
-        if let Some(ticket) = TracksTicket::parse(&request.get_ref().ticket)? {
-            let output = self.tree(&ticket)?;
-            let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;
-            let (data, receiver) = mpsc::channel(AHEAD);
-            let service = Arc::clone(&self.service);
-            let channel = (data, options);
-            tokio::spawn(tracks::serve(service, output, ticket.tracks, channel, permit));
-            return Ok(Response::new(Box::pin(ReceiverStream::new(receiver))));
-        }
-        let wanted = Subscribe::parse(&request.get_ref().ticket)?;
-        let output = self.subscribed(&wanted)?;
-        let permit = self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY)?;
-        let (data, receiver) = mpsc::channel(AHEAD);
+        let ticket = &request.get_ref().ticket;
+        let admit = || self.admit(&self.service.subscribers, SUBSCRIBERS_REMEDY);
         let service = Arc::clone(&self.service);
-        let channel = (data, options, None);
-        tokio::spawn(get::serve(service, output, wanted, channel, permit));
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        if let Some(ticket) = TracksTicket::parse(ticket)? {
+            let output = self.tree(&ticket)?;
+            let permit = admit()?;
+            return Ok(served(|data| async move {
+                let _permit = permit;
+                tracks::serve(&service, output, ticket.tracks, (data, options)).await
+            }));
+        }
+        let wanted = Subscribe::parse(ticket)?;
+        let output = self.subscribed(&wanted)?;
+        let permit = admit()?;
+        let endpoint = self.clone();
+        Ok(served(|data| async move {
+            let _permit = permit;
+            let hosted = endpoint.hosted()?;
+            get::serve(&service, hosted, &output, &wanted, (data, options), None).await
+        }))
     }
 
     async fn do_put(
@@ -357,17 +369,11 @@ impl FlightService for Endpoint {
         let service = &self.service;
         let opening = (self.admit(&service.streams, STREAMS_REMEDY))
             .or_else(|_| self.admit(&service.subscribers, SUBSCRIBERS_REMEDY))?;
-        let (data, receiver) = mpsc::channel(AHEAD);
         // The answer begins before the first message has come: some clients wait for it.
         let (endpoint, messages) = (self.clone(), request.into_inner());
-        tokio::spawn(async move {
-            let channel = (data.clone(), options);
-            if let Err(refused) = endpoint.exchange(messages, channel, opening).await {
-                // It may be gone.
-                let _ = data.send(Err(refused)).await;
-            }
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        Ok(served(
+            |data| async move { endpoint.exchange(messages, (data, options), opening).await },
+        ))
     }
 
     async fn do_action(

@@ -21,6 +21,7 @@
 
 mod access;
 mod connection;
+mod counted;
 mod cpu_time;
 pub mod descriptor;
 mod error;
@@ -35,6 +36,7 @@ mod process;
 pub mod queue;
 mod server;
 mod service;
+mod socket;
 mod statistics;
 mod wire;
 

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use arrow_flight::{Action, FlightData};
+use arrow_flight::{Action, FlightData, FlightDescriptor};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::Packing;
@@ -18,19 +18,18 @@ use overside_flow::operators::values_bytes;
 use overside_flow::pack::{CodecPool, PackOptions};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::cpu_time::CpuTime;
-use crate::descriptor;
 use crate::error::ServiceError;
 use crate::input::batch::Batch;
 use crate::input::metadata::AcknowledgementMetadata;
 use crate::input::put::random_name;
 use crate::nodes::client::{Client, Target};
 use crate::output::encoder::FlightEncoder;
+use crate::socket::threads;
 use crate::wire;
 
 /// Interval at which the service's statistics are requested.
@@ -146,12 +145,7 @@ pub fn send_waves(
     options: &WaveOptions,
     pool: &Arc<CodecPool>,
 ) -> Result<Vec<Wave>, ServiceError> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .thread_name("waves")
-        .enable_all()
-        .build()
-        .map_err(ServiceError::Threads)?;
+    let runtime = threads(THREADS, "waves")?;
     let producer = Producer {
         target,
         name: random_name(),
@@ -220,11 +214,9 @@ impl Producer<'_> {
         messages: mpsc::Sender<FlightData>,
         options: PackOptions,
     ) -> Result<(), Status> {
-        let mut encoder = FlightEncoder::new(self.schema, options, &self.packing)?;
-        let mut first = encoder.take_first();
-        if let Some(first) = first.first_mut() {
-            first.flight_descriptor = Some(descriptor::path(&[&self.target.path]));
-        }
+        let path = FlightDescriptor::new_path(vec![self.target.path.clone()]);
+        let (mut encoder, first) =
+            FlightEncoder::of_call(path, self.schema, options, &self.packing)?;
         for message in first {
             messages.send(message).await.map_err(gone)?;
         }

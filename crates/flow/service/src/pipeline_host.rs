@@ -8,6 +8,7 @@ use overside_flow::Error as FlowError;
 use overside_flow::{Definition, Destination, Packing, Pipeline};
 use tokio::runtime::Handle;
 
+use crate::counted::Counted;
 use crate::error::ServiceError;
 use crate::input::batch::Batch;
 use crate::input::producers::Receipt;
@@ -40,24 +41,6 @@ pub struct PipelineHost {
     begun: AtomicU64,
     /// Likewise, position up to which results wait for the outputs.
     pub routed: AtomicU64,
-}
-
-/// A batch that goes into the stages.
-pub struct Beginning<'h>(&'h PipelineHost);
-
-impl Drop for Beginning<'_> {
-    fn drop(&mut self) {
-        self.0.processing.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// A stream by which batches come.
-pub struct Producing<'h>(&'h PipelineHost);
-
-impl Drop for Producing<'_> {
-    fn drop(&mut self) {
-        self.0.producing.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 impl PipelineHost {
@@ -99,17 +82,14 @@ impl PipelineHost {
                 }
             }
             let target = match &output.to {
-                Destination::Flight(address) => Some(Target::with_files(
-                    address,
-                    output.tls_keys.as_deref(),
-                    output.password_file.as_deref(),
-                )?),
+                Destination::Flight(address) => {
+                    Some(Target::with_files(address, &output.tls_keys, &output.password_file)?)
+                }
                 _ => None,
             };
             let next = output.tree.iter().flat_map(|tree| &tree.next);
             let next = next.map(|address| {
-                let (keys, password) = (&output.tls_keys, &output.password_file);
-                Target::with_files(address, keys.as_deref(), password.as_deref())
+                Target::with_files(address, &output.tls_keys, &output.password_file)
             });
             outputs.push(Arc::new(Output {
                 target,
@@ -128,11 +108,7 @@ impl PipelineHost {
         }
         let hosted = Self {
             pipeline: Pipeline::new(definition, |_, node| {
-                let target = Target::with_files(
-                    &node.address,
-                    node.tls_keys.as_deref(),
-                    node.password_file.as_deref(),
-                );
+                let target = Target::with_files(&node.address, &node.tls_keys, &node.password_file);
                 let target = target.map_err(|error| FlowError::Refused(error.to_string()))?;
                 Ok(Arc::new(RemoteNode::new(target, node, packing, runtime)))
             })?
@@ -174,9 +150,8 @@ impl PipelineHost {
     }
 
     /// A stream is open until this is dropped.
-    pub fn producer(&self) -> Producing<'_> {
-        self.producing.fetch_add(1, Ordering::AcqRel);
-        Producing(self)
+    pub fn producer(&self) -> Counted<'_> {
+        Counted::one(&self.producing)
     }
 
     /// Batches from this position on go into the stages again.
@@ -184,11 +159,11 @@ impl PipelineHost {
         self.begun.store(position, Ordering::Release);
     }
 
-    /// The batch at this position goes into the stages.
-    pub fn begin(&self, position: u64) -> Beginning<'_> {
-        self.processing.fetch_add(1, Ordering::AcqRel);
+    /// The batch at this position goes into the stages; it is being processed until the count is dropped.
+    pub fn begin(&self, position: u64) -> Counted<'_> {
+        let processing = Counted::one(&self.processing);
         self.begun.store(position + 1, Ordering::Release);
-        Beginning(self)
+        processing
     }
 
     /// The output of that name.

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 
 use overside_base::lock;
 use overside_flow::Error as FlowError;
-use overside_flow::{Done, PartitionedBatch, Stream};
+use overside_flow::operators::parts;
+use overside_flow::{BatchResult, PartitionedBatch, Stream};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -124,15 +125,13 @@ fn push(
             continue;
         }
         let batch = &queued.batch;
-        let rows = batch.data.num_rows();
         let source = batch.without_rows();
-        let begins: Vec<usize> = (0..rows.max(1)).step_by(rows_max).collect();
-        for (index, &begin) in begins.iter().enumerate() {
-            let part = batch.data.slice(begin, rows_max.min(rows - begin));
+        let mut parts = parts(&batch.data, rows_max).peekable();
+        while let Some(part) = parts.next() {
             lock(in_stages).push_back(InStages {
                 position: queued.position,
                 source: source.clone(),
-                is_last: index + 1 == begins.len(),
+                is_last: parts.peek().is_none(),
             });
             hosted.processing.fetch_add(1, Ordering::AcqRel);
             if stream.push(queued.position, part).is_err() {
@@ -156,7 +155,7 @@ fn pull(
     let mut pulled = 0;
     loop {
         let done = match stream.pull()? {
-            Ok(Done { pieces, .. }) => pieces,
+            Ok(BatchResult { pieces, .. }) => pieces,
             Err(error) => {
                 let in_stages = lock(in_stages);
                 let resume = in_stages.front()?.position;

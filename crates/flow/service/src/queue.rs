@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use overside_base::lock;
 use tokio::sync::Notify;
 
+use crate::counted::Counted;
 use crate::input::batch::{Batch, RecordError};
 use crate::queue::spill::{Spill, SpillError, SpillLocation, SpillOptions};
 
@@ -39,14 +40,14 @@ pub trait Ack: Send + 'static {
 /// Batches that wait.
 pub struct Queue<R> {
     memory_limit_bytes: usize,
-    state: Mutex<State<R>>,
+    state: Mutex<Backlog<R>>,
     readable: Notify,
     writable: Notify,
     /// Number of callers that wait for room.
     waiting: AtomicUsize,
 }
 
-struct State<R> {
+struct Backlog<R> {
     /// The position of the first slot.
     first: u64,
     slots: VecDeque<Slot<R>>,
@@ -125,15 +126,6 @@ pub enum QueueError {
     Read(#[from] std::io::Error),
 }
 
-/// Counts a caller among those that wait for room, until it is dropped.
-struct Waiting<'q>(&'q AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A batch and where it is in the queue.
 #[derive(Clone, Debug)]
 pub struct Queued {
@@ -144,7 +136,7 @@ pub struct Queued {
 }
 
 /// Result of looking for the first batch from a cursor on.
-enum Found {
+enum NextBatch {
     Memory(Queued),
     Disk(u64, SpillLocation),
     Nothing,
@@ -153,7 +145,7 @@ enum Found {
 
 /// Result of an attempt to add a batch.
 enum Added<R> {
-    Done,
+    Taken,
     /// No room is left.
     Full(Arc<Batch>, R),
     /// The batch cannot be spilled.
@@ -193,7 +185,7 @@ impl<R: Ack> Queue<R> {
             }
         };
         let counts = QueueCounts { batches: slots.len() as u64, ..QueueCounts::default() };
-        let state = State {
+        let state = Backlog {
             first: 0,
             is_spilling: !slots.is_empty(),
             disk_only: slots.len(),
@@ -218,19 +210,7 @@ impl<R: Ack> Queue<R> {
     /// # Errors
     /// [`QueueError`]; the batch is not taken.
     pub async fn push(&self, batch: Batch, receipt: R) -> Result<(), QueueError> {
-        let (mut batch, mut receipt) = (Arc::new(batch), receipt);
-        loop {
-            let writable = self.writable.notified();
-            tokio::pin!(writable);
-            writable.as_mut().enable();
-            match self.try_push(batch, receipt)? {
-                Added::Done => return Ok(()),
-                Added::Failed(_, _, error) => return Err(error),
-                Added::Full(back, its_receipt) => (batch, receipt) = (back, its_receipt),
-            }
-            let _waiting = self.wait();
-            writable.await;
-        }
+        self.push_until(batch, receipt, Err).await
     }
 
     /// Adds a batch; waits for room, also while it cannot be spilled.
@@ -238,31 +218,40 @@ impl<R: Ack> Queue<R> {
     /// # Errors
     /// [`QueueError::Closed`].
     pub async fn push_with_retry(&self, batch: Batch, receipt: R) -> Result<(), QueueError> {
+        let mut is_logged = false;
+        let log = |error| {
+            if !std::mem::replace(&mut is_logged, true) {
+                tracing::error!("batches wait, since they cannot be spilled: {error}");
+            }
+            Ok(())
+        };
+        self.push_until(batch, receipt, log).await
+    }
+
+    /// Adds a batch; waits for room, and while it cannot be spilled until `failed` returns an error.
+    async fn push_until(
+        &self,
+        batch: Batch,
+        receipt: R,
+        mut failed: impl FnMut(QueueError) -> Result<(), QueueError>,
+    ) -> Result<(), QueueError> {
         let (mut batch, mut receipt) = (Arc::new(batch), receipt);
-        let mut is_said = false;
         loop {
             let writable = self.writable.notified();
             tokio::pin!(writable);
             writable.as_mut().enable();
-            match self.try_push(batch, receipt)? {
-                Added::Done => return Ok(()),
-                Added::Full(back, its_receipt) => (batch, receipt) = (back, its_receipt),
-                Added::Failed(back, its_receipt, error) => {
-                    (batch, receipt) = (back, its_receipt);
-                    if !std::mem::replace(&mut is_said, true) {
-                        tracing::error!("batches wait, since they cannot be spilled: {error}");
-                    }
+            (batch, receipt) = match self.try_push(batch, receipt)? {
+                Added::Taken => return Ok(()),
+                Added::Full(batch, receipt) => (batch, receipt),
+                Added::Failed(batch, receipt, error) => {
+                    failed(error)?;
+                    (batch, receipt)
                 }
-            }
-            let _waiting = self.wait();
+            };
+            let _waiting = Counted::one(&self.waiting);
             // There is no event when a disk has room again.
             let _ = tokio::time::timeout(RETRY, writable).await;
         }
-    }
-
-    fn wait(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.waiting)
     }
 
     /// The most memory of batches in bytes.
@@ -281,7 +270,7 @@ impl<R: Ack> Queue<R> {
             return Err(QueueError::Closed);
         }
         if !receipt.is_current() {
-            return Ok(Added::Done);
+            return Ok(Added::Taken);
         }
         let bytes = batch.memory_bytes();
         let fits = state.memory_bytes + bytes <= self.memory_limit_bytes || state.slots.is_empty();
@@ -306,7 +295,7 @@ impl<R: Ack> Queue<R> {
         if state.is_spilling {
             if let Err(error) = state.write(&mut slot) {
                 let (Some(batch), Some(receipt)) = (slot.batch, slot.receipt) else {
-                    return Ok(Added::Done);
+                    return Ok(Added::Taken);
                 };
                 return Ok(match error {
                     QueueError::Spill(SpillError::Full(_)) => Added::Full(batch, receipt),
@@ -329,7 +318,7 @@ impl<R: Ack> Queue<R> {
             (state.counts.memory_peak_bytes).max(state.memory_bytes as u64);
         drop(state);
         self.readable.notify_waiters();
-        Ok(Added::Done)
+        Ok(Added::Taken)
     }
 
     /// The first batch at `cursor` or behind it; waits for one. `None`: none will come.
@@ -342,41 +331,41 @@ impl<R: Ack> Queue<R> {
             tokio::pin!(readable);
             readable.as_mut().enable();
             match self.find(cursor) {
-                Found::Memory(queued) => return Ok(Some(queued)),
-                Found::Disk(position, place) => {
+                NextBatch::Memory(queued) => return Ok(Some(queued)),
+                NextBatch::Disk(position, place) => {
                     let batch = tokio::task::block_in_place(|| {
                         Ok::<_, QueueError>(Batch::from_record(&place.read()?)?)
                     })?;
                     return Ok(Some(Queued { position, batch: Arc::new(batch) }));
                 }
-                Found::End => return Ok(None),
-                Found::Nothing => readable.await,
+                NextBatch::End => return Ok(None),
+                NextBatch::Nothing => readable.await,
             }
         }
     }
 
-    fn find(&self, cursor: u64) -> Found {
+    fn find(&self, cursor: u64) -> NextBatch {
         let state = lock(&self.state);
         let skipped = cursor.saturating_sub(state.first) as usize;
         let mut slots =
             (state.slots.iter().enumerate().skip(skipped)).filter(|(_, slot)| !slot.is_released);
         let Some((index, slot)) = slots.next() else {
             return match state.is_closed {
-                true => Found::End,
-                false => Found::Nothing,
+                true => NextBatch::End,
+                false => NextBatch::Nothing,
             };
         };
         let position = state.first + index as u64;
         match (&slot.batch, &slot.place) {
-            (Some(batch), _) => Found::Memory(Queued { position, batch: Arc::clone(batch) }),
-            (None, Some(place)) => Found::Disk(position, place.clone()),
-            (None, None) => Found::Nothing,
+            (Some(batch), _) => NextBatch::Memory(Queued { position, batch: Arc::clone(batch) }),
+            (None, Some(place)) => NextBatch::Disk(position, place.clone()),
+            (None, None) => NextBatch::Nothing,
         }
     }
 
     /// Returns `true` if no unreleased batch is at `cursor` or behind it.
     pub fn is_drained(&self, cursor: u64) -> bool {
-        matches!(self.find(cursor), Found::Nothing | Found::End)
+        matches!(self.find(cursor), NextBatch::Nothing | NextBatch::End)
     }
 
     /// The batch at `position` is delivered: it is not needed any more.
@@ -463,7 +452,7 @@ impl<R: Ack> Queue<R> {
     }
 }
 
-impl<R: Ack> State<R> {
+impl<R: Ack> Backlog<R> {
     /// Writes everything to disk that is not there; `false` if there is no disk.
     fn start_spilling(&mut self) -> Result<bool, QueueError> {
         if self.spill.is_none() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use overside_link::Password;
 use rustls::ServerConfig;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::interceptor::InterceptedService;
@@ -22,6 +22,7 @@ use crate::output::files;
 use crate::pages;
 use crate::process;
 use crate::service::{Limits, Service, Work};
+use crate::socket;
 
 /// Bytes that a client may send on a stream before the service has taken any of them, so that round
 /// trips do not slow down the stream. `CONNECTION_WINDOW_BYTES` is the same for all streams of a
@@ -82,12 +83,7 @@ impl Server {
         let failed = |error| ServiceError::Listen { address: settings.listen, error };
         let listener = TcpListener::bind(settings.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(settings.threads)
-            .thread_name("flow-service")
-            .enable_all()
-            .build()
-            .map_err(ServiceError::Threads)?;
+        let runtime = socket::threads(settings.threads, "flow-service")?;
         let service = Arc::new(Service::new(work, limits, runtime.handle())?);
         let metrics = settings.metrics.map(|address| {
             let (serving, error) =

@@ -1,14 +1,16 @@
 //! State of a service, independent of the protocols that clients use.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use arrow_flight::FlightData;
 use overside_flow::Error as FlowError;
 use overside_flow::pack::{CodecPool, UnpackOptions};
 use overside_flow::{Definition, NodeFaults, Packing};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tonic::{Status, Streaming};
 
 use crate::error::ServiceError;
 use crate::input::producers::Producers;
@@ -73,8 +75,7 @@ pub struct Service {
     pub faults: NodeFaults,
     /// Time at which the service was created.
     pub started: Instant,
-    ending: AtomicBool,
-    ends: Notify,
+    ending: watch::Sender<bool>,
 }
 
 /// Counts of connections, calls, streams and batches since the start.
@@ -172,8 +173,7 @@ impl Service {
             counters,
             faults: NodeFaults::default(),
             started: Instant::now(),
-            ending: AtomicBool::new(false),
-            ends: Notify::new(),
+            ending: watch::Sender::new(false),
         })
     }
 
@@ -186,27 +186,35 @@ impl Service {
         UnpackOptions { message_bytes_max: message.saturating_mul(EXPANSION_MAX).min(memory) }
     }
 
+    /// Reads the next message of a call; `None` at its end, and if nobody takes its batches any more.
+    ///
+    /// # Errors
+    /// The stream is invalid, or the service ends.
+    pub async fn next_message<T>(
+        &self,
+        messages: &mut Streaming<FlightData>,
+        taker: &mpsc::Sender<T>,
+    ) -> Result<Option<FlightData>, Status> {
+        tokio::select! {
+            message = messages.message() => message,
+            () = self.ending() => Err(Status::unavailable("the service is shutting down")),
+            () = taker.closed() => Ok(None),
+        }
+    }
+
     /// Takes no more batches; those that are there are delivered.
     pub fn end(&self) {
-        self.ending.store(true, Ordering::Release);
-        self.ends.notify_waiters();
+        self.ending.send_replace(true);
     }
 
     /// Returns `true` if the service takes no more batches.
     pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
+        *self.ending.borrow()
     }
 
     /// Waits until it takes no more batches.
     pub async fn ending(&self) {
-        loop {
-            let ends = self.ends.notified();
-            tokio::pin!(ends);
-            ends.as_mut().enable();
-            if self.is_ending() {
-                return;
-            }
-            ends.await;
-        }
+        // The sender is here, so that it cannot fail.
+        let _ = self.ending.subscribe().wait_for(|is_ending| *is_ending).await;
     }
 }

@@ -60,8 +60,8 @@ pub(crate) fn value(service: &Service) -> Value {
         // The partition of rows without a key has this number.
         put("partitions", json!(definition.partitions()));
         let report = hosted.pipeline.report();
-        put("stages", json!(report.stages));
-        put("events", json!(report.events));
+        put("stages", json!(report.totals.stages));
+        put("events", json!(report.totals.events.kept));
         put("provenance", json!(report.provenance));
         put("input", json!(hosted.input.status()));
         put("outputs", json!(outputs(hosted)));

@@ -148,14 +148,6 @@ fn is_of_connection(code: Code) -> bool {
 mod tests {
     use super::*;
 
-    fn refusal(headers: &[(&'static str, &'static str)]) -> String {
-        let mut map = MetadataMap::new();
-        for (name, value) in headers {
-            map.insert(*name, value.parse().unwrap());
-        }
-        asked(&map).unwrap_err().message().to_owned()
-    }
-
     #[test]
     fn what_a_call_asks_for_is_read_back() {
         let with = |codec: &str, outer: Option<&str>| PackOptions {
@@ -174,18 +166,6 @@ mod tests {
             assert_eq!(asked(request.metadata()).unwrap(), wanted);
         }
         assert!(request((), PackOptions::default()).metadata().is_empty());
-    }
-
-    #[test]
-    fn what_there_is_not_is_refused_by_name() {
-        let message = refusal(&[(CODEC_HEADER, "brotli")]);
-        assert!(message.contains("none, lz4, zstd"), "{message}");
-        let message = refusal(&[(OUTER_HEADER, "deflate-part")]);
-        assert!(message.contains("deflate, gzip"), "{message}");
-        let message = refusal(&[(OUTER_HEADER, "zstd:99")]);
-        assert!(message.contains("99"), "{message}");
-        let message = refusal(&[(OUTER_HEADER, "gzip"), (CODEC_HEADER, "lz4")]);
-        assert!(message.contains("one of them"), "{message}");
     }
 
     #[test]

@@ -1,8 +1,5 @@
 //! Nodes of the tree, and the node of each row.
 
-use std::fmt;
-use std::str::FromStr;
-
 use arrow_schema::{DataType, IntervalUnit, SchemaRef};
 use serde::{Deserialize, Serialize};
 
@@ -21,26 +18,7 @@ pub enum TreeKey {
     Bits,
 }
 
-impl TreeKey {
-    const ALL: [(Self, &str); 2] = [(Self::Hash, "hash"), (Self::Bits, "bits")];
-}
-
-impl fmt::Display for TreeKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Self::ALL.iter().find(|(key, _)| key == self);
-        f.write_str(found.map_or("", |(_, name)| name))
-    }
-}
-
-impl FromStr for TreeKey {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(_, name)| *name == text);
-        let known = || format!("{text:?} is neither hash nor bits");
-        found.map(|(key, _)| *key).ok_or_else(known)
-    }
-}
+overside_base::words! { TreeKey, "no key is called"; Hash "hash", Bits "bits" }
 
 /// Options with which a tree is created; they never change later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,36 +44,6 @@ pub struct TreeOptions {
 
 fn is_zero(bits: &u32) -> bool {
     *bits == 0
-}
-
-/// Requested options of a tree. An option that is `None` is taken from the existing tree, or is the default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TreeShape {
-    /// See [`TreeOptions::key`].
-    pub key: Option<TreeKey>,
-    /// See [`TreeOptions::bits`].
-    pub bits: Option<u32>,
-    /// See [`TreeOptions::levels`].
-    pub levels: Option<u32>,
-    /// See [`TreeOptions::capacity_bytes`].
-    pub capacity_bytes: Option<u64>,
-    /// See [`TreeOptions::above`].
-    pub above: Option<u32>,
-}
-
-impl TreeShape {
-    /// Returns `options` with the requested changes.
-    #[must_use]
-    pub fn of(&self, options: TreeOptions) -> TreeOptions {
-        TreeOptions {
-            key: self.key.unwrap_or(options.key),
-            bits: self.bits.unwrap_or(options.bits),
-            levels: self.levels.unwrap_or(options.levels),
-            capacity_bytes: self.capacity_bytes.unwrap_or(options.capacity_bytes),
-            above: self.above.unwrap_or(options.above),
-            ..options
-        }
-    }
 }
 
 impl TreeOptions {
@@ -191,15 +139,16 @@ impl TreeOptions {
 
     /// Returns the partition key by which a node of that level splits its rows.
     fn split(&self, level: u32) -> PartitionKey {
+        self.partition_key(level * self.bits, (level + 1) * self.bits)
+    }
+
+    /// Returns the partition key of the bits from `from` to `to` of this tree's.
+    fn partition_key(&self, from: u32, to: u32) -> PartitionKey {
+        let (from, to) = (self.above + from, self.above + to);
         let method = match self.key {
-            TreeKey::Bits => PartitionMethod::Bits {
-                from: self.above + level * self.bits,
-                to: self.above + (level + 1) * self.bits,
-            },
-            // Rows of one node agree in the bits of the levels above.
-            TreeKey::Hash => {
-                PartitionMethod::Hash { partitions: 1 << (self.above + (level + 1) * self.bits) }
-            }
+            TreeKey::Bits => PartitionMethod::Bits { from, to },
+            // Rows of one node agree in the bits before.
+            TreeKey::Hash => PartitionMethod::Hash { partitions: 1 << to },
         };
         PartitionKey { column: self.id.clone(), method }
     }
@@ -254,15 +203,7 @@ impl TreeOptions {
 
     /// Returns the partition key whose partitions give the leaf of an id, by [`Self::leaf`].
     pub(super) fn leaf_key(&self) -> PartitionKey {
-        let method = match self.key {
-            TreeKey::Bits => {
-                PartitionMethod::Bits { from: self.above, to: self.above + self.levels * self.bits }
-            }
-            TreeKey::Hash => {
-                PartitionMethod::Hash { partitions: (self.leaves() as usize) << self.above }
-            }
-        };
-        PartitionKey { column: self.id.clone(), method }
+        self.partition_key(0, self.levels * self.bits)
     }
 
     /// Returns `true` if rows of the leaf may be in the node, because the node is that leaf or is

@@ -32,7 +32,7 @@ mod union;
 mod writer;
 
 pub use concurrency::at_once;
-pub use layout::{TreeKey, TreeOptions, TreeShape};
+pub use layout::{TreeKey, TreeOptions};
 pub use manifest::NodeSize;
 pub use reader::TreeReader;
 pub use sequences::Sequences;

@@ -10,8 +10,7 @@ use arrow_schema::SchemaRef;
 use overside_tables::pack::{Codec, CodecPool};
 
 use overside_flow_files::{FileFormat, FileReader, FileWriter, ReadOptions, WriteOptions};
-use overside_flow_operators::Error;
-use overside_flow_operators::{SortColumn, sort};
+use overside_flow_operators::{Error, SortColumn, parts, sort};
 
 /// Maximum number of rows of a batch, and minimum that is read from Parquet for one id.
 const BATCH_ROWS: usize = 64 << 10;
@@ -48,9 +47,7 @@ pub(super) fn write(
     let output = BufWriter::with_capacity(BUFFER_BYTES, file);
     let mut writer = FileWriter::new(output, schema, options, pool)?;
     for batch in batches {
-        for begin in (0..batch.num_rows()).step_by(BATCH_ROWS) {
-            writer.write(&batch.slice(begin, BATCH_ROWS.min(batch.num_rows() - begin)))?;
-        }
+        parts(batch, BATCH_ROWS).try_for_each(|part| writer.write(&part))?;
     }
     let (output, _) = writer.finish()?;
     let file = output.into_inner().map_err(std::io::IntoInnerError::into_error)?;

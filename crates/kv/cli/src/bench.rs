@@ -25,6 +25,7 @@ use overside_command::{
     complain, exit,
     logging::Verbosity,
     options::{size_within, time_within},
+    print_result,
 };
 
 /// Allowed durations of the measurement at one load, and of the warm-up, in seconds.
@@ -288,8 +289,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         }
     };
     match measure(arguments, settings) {
-        Ok(report) if arguments.run.json => overside_command::print(&(report.to_json() + "\n")),
-        Ok(report) => overside_command::print(&report.to_text()),
+        Ok(report) => print_result(arguments.run.json, || report.to_json(), || report.to_text()),
         Err(error) => {
             complain!("overside kv bench: {error}{}", remedy(&error));
             exit_code(&error)

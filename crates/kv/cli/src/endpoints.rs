@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::directory::DirectoryUrl;
 use overside_command::{
-    columns::columns, complain, exit, line, logging::Verbosity, messages::shown,
+    columns::columns, complain, exit, line, logging::Verbosity, messages::shown, print_result,
 };
 
 /// List the servers that are registered in a directory
@@ -49,10 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         }
     };
     match Listing::read(&Etcd::new(location)) {
-        Ok(listing) if arguments.json => {
-            overside_command::print(&format!("{}\n", listing.to_json()))
-        }
-        Ok(listing) => overside_command::print(&listing.to_text()),
+        Ok(listing) => print_result(arguments.json, || listing.to_json(), || listing.to_text()),
         Err(error) => {
             complain!("overside kv endpoints: {error}");
             ExitCode::from(exit::ABSENT)
@@ -114,7 +111,7 @@ impl Listing {
         });
         let mut text = match self.endpoints.is_empty() {
             true => "no server is registered\n".into(),
-            false => columns(std::iter::once(head.map(Into::into)).chain(rows).collect()),
+            false => columns(head, rows),
         };
         for key in &self.unknown {
             line!(text, "no entry of a server: {key}");

@@ -22,7 +22,7 @@ use super::bench::{
 };
 use breakdown::Breakdown;
 use info::ServerCounters;
-use overside_command::{complain, exit, logging::Verbosity};
+use overside_command::{complain, exit, logging::Verbosity, print_result};
 use server_process::ServerProcess;
 
 /// Measure where the server's time goes: receive, parse, process, respond
@@ -97,8 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         return code;
     }
     match profile(arguments) {
-        Ok(report) if arguments.run.json => overside_command::print(&(report.to_json() + "\n")),
-        Ok(report) => overside_command::print(&report.to_text()),
+        Ok(report) => print_result(arguments.run.json, || report.to_json(), || report.to_text()),
         Err(Failure { message, code }) => {
             complain!("overside kv profile: {message}");
             code

@@ -1,74 +1,45 @@
 //! `overside flow run` as users call it.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::agent::{Running, User};
-
-const COMMAND: &str = env!("CARGO_BIN_EXE_overside");
-
-fn command(directory: &Path) -> Command {
-    let mut command = Command::new(COMMAND);
-    command.current_dir(directory).env_remove("COLUMNS");
-    command
-}
-
-fn flow(directory: &Path, arguments: &[&str]) -> Output {
-    command(directory).arg("flow").args(arguments).output().unwrap()
-}
-
-/// Returns the stdout of a command, which must have succeeded without a message on stderr.
-fn out(output: &Output) -> String {
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((complaints.as_ref(), output.status.code()), ("", Some(0)));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-/// Returns the error message of a command, which must have failed with exit code 2.
-fn refusal(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(output.stdout.is_empty());
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use crate::flow::{COMMAND, Place, assert_contains, err};
 
 const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"test\"\nthreads = 2\n";
 
-/// Writes a pipeline with a node in place of another machine.
-fn pipeline(directory: &Path, name: &str, rest: &str) {
-    let node = "[nodes.dpu0]\naddress = \"in-process\"\n";
-    fs::write(directory.join(name), format!("{HEAD}{node}{rest}")).unwrap();
+const NODE: &str = "[nodes.dpu0]\naddress = \"in-process\"\n";
+
+impl Place {
+    /// Writes a pipeline with a node in place of another machine.
+    fn pipeline(&self, name: &str, rest: &str) {
+        self.write(name, format!("{HEAD}{NODE}{rest}"));
+    }
+
+    fn with_ships() -> Self {
+        let place = Self::new();
+        place.done(SHIPS);
+        place
+    }
 }
 
-fn made(directory: &Path) {
-    let table = ["generate", "ships", "ships.arrow", "--rows", "200000", "--seed", "3"];
-    out(&flow(directory, &table));
+const SHIPS: &str = "generate ships ships.arrow --rows 200000 --seed 3";
+
+/// Returns the number of jobs of a stage on a device.
+fn jobs(stage: &Value, operation: &str, device: &str) -> u64 {
+    let devices = stage["devices"].as_array().unwrap();
+    let is_it = |one: &&Value| one["device"] == device && one["operation"] == operation;
+    let of_device = devices.iter().find(is_it);
+    of_device.unwrap_or_else(|| panic!("{stage}"))["jobs"].as_u64().unwrap()
 }
 
 #[test]
 fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    made(place);
-    out(&flow(
-        place,
-        &[
-            "partition",
-            "ships.arrow",
-            "--filter",
-            "SOG > 5",
-            "--key",
-            "MMSI",
-            "--hash",
-            "3",
-            "--format",
-            "csv",
-            "--out",
-            "expected",
-        ],
-    ));
+    let place = Place::with_ships();
+    let line = "partition ships.arrow --key MMSI --hash 3 --format csv --out expected";
+    place.done(&format!(r#"{line} --filter "SOG > 5""#));
     for (number, placement) in ["host", "dpu0", "split:40", "adaptive"].into_iter().enumerate() {
         let node = if number > 1 { "node = \"dpu0\"\n" } else { "" };
         let stage = |text: &str| format!("[[stages]]\n{text}\nplacement = \"{placement}\"\n{node}");
@@ -77,9 +48,8 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
         let outputs = "[outputs.some]\nto = \"some\"\nformat = \"csv\"\npartitions = \"0,null\"\n\
                        [outputs.all]\nto = \"all\"\nformat = \"csv\"\n";
         let input = "[input]\nfiles = [\"ships.arrow\"]\nrows = 10000\n";
-        pipeline(place, "p.toml", &format!("{input}{filter}{partition}{outputs}"));
-        let report = out(&flow(place, &["run", "p.toml", "--json", "--force"]));
-        let report: Value = serde_json::from_str(&report).unwrap();
+        place.pipeline("p.toml", &format!("{input}{filter}{partition}{outputs}"));
+        let report = place.json("run p.toml --force");
         assert_eq!((&report["schema"], &report["batches"]), (&"flow-run/1".into(), &20.into()));
         let is_host = placement == "host";
         let provenance = if is_host { "measured" } else { "emulated" };
@@ -105,65 +75,46 @@ fn a_pipeline_writes_what_partition_writes_wherever_it_runs() {
             assert!(stage["host"]["cpu_ns"].as_u64().unwrap() > 0);
         }
         for part in 0..3 {
-            let read = |folder: &str| {
-                fs::read_to_string(place.join(folder).join(format!("part-{part}.csv"))).unwrap()
-            };
+            let read = |folder: &str| place.read(&format!("{folder}/part-{part}.csv"));
             let expected = read("expected");
             assert!(read("all") == expected, "{placement}, partition {part}");
-            assert_eq!(place.join(format!("some/part-{part}.csv")).exists(), part == 0);
+            assert_eq!(place.path(&format!("some/part-{part}.csv")).exists(), part == 0);
         }
-        let text = out(&flow(place, &["run", "p.toml", "--force", "-p", "1"]));
-        for part in
-            ["of 200,000 rows in", "unpack", "filter", "repack", "queue delay", "part-0.csv"]
-        {
-            overside_testkit::assert_contains(&text, part);
-        }
+        let text = place.done("run p.toml --force -p 1");
+        let parts =
+            ["of 200,000 rows in", "unpack", "filter", "repack", "queue delay", "part-0.csv"];
+        assert_contains(&text, &parts);
         assert_eq!(text.contains("say nothing about a DPU"), !is_host, "{text}");
     }
 }
 
 #[test]
 fn a_device_packs_and_unpacks_and_the_report_says_so() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    made(place);
+    let place = Place::with_ships();
     let device = "placement = \"device\"\ndevice = \"emulated:bf2\"\n";
     let sort = "[[stages]]\nfilter = \"SOG > 5\"\n";
     let packed = format!("{sort}[outputs.all]\nto = \"packed\"\nouter = \"deflate\"\n");
-    pipeline(place, "pack.toml", &format!("[repack]\n{device}{packed}"));
+    place.pipeline("pack.toml", &format!("[repack]\n{device}{packed}"));
     let plain = "[outputs.all]\nto = \"csv\"\nformat = \"csv\"\n";
-    pipeline(place, "unpack.toml", &format!("[unpack]\n{device}{plain}"));
-    let run = |words: &[&str]| -> Value {
-        let words = [&["run"], words, &["--json"]].concat();
-        serde_json::from_str(&out(&flow(place, &words))).unwrap()
-    };
-    let jobs = |stage: &Value, operation: &str| {
-        let devices = stage["devices"].as_array().unwrap();
-        let of_device = devices.iter().find(|one| one["operation"] == operation);
-        let of_device = of_device.unwrap_or_else(|| panic!("{stage}"));
-        assert_eq!(of_device["device"], "emulated:bf2");
-        of_device["jobs"].as_u64().unwrap()
-    };
-    let report = run(&["pack.toml", "ships.arrow"]);
+    place.pipeline("unpack.toml", &format!("[unpack]\n{device}{plain}"));
+    let report = place.json("run pack.toml ships.arrow");
     let repack = &report["repack"];
-    assert!(jobs(repack, "compress-deflate") > 0);
+    assert!(jobs(repack, "compress-deflate", "emulated:bf2") > 0);
     assert_eq!(repack["placement"], "device");
     assert!(repack["bytes_out"].as_u64() < repack["bytes_in"].as_u64());
     assert_eq!(report["provenance"], "emulated", "{report}");
     assert_eq!(report["unpack"]["devices"], serde_json::json!([]));
-    let report = run(&["unpack.toml", "packed/part.arrow"]);
-    assert!(jobs(&report["unpack"], "decompress-deflate") > 0);
+    let report = place.json("run unpack.toml packed/part.arrow");
+    assert!(jobs(&report["unpack"], "decompress-deflate", "emulated:bf2") > 0);
     assert_eq!(report["rows_in"], repack["rows_out"]);
     let expected = format!("{sort}{}", plain.replace("\"csv\"\nf", "\"expected\"\nf"));
-    pipeline(place, "plain.toml", &expected);
-    run(&["plain.toml", "ships.arrow"]);
-    let read = |folder: &str| fs::read_to_string(place.join(folder).join("part.csv")).unwrap();
-    assert!(read("csv") == read("expected"));
+    place.pipeline("plain.toml", &expected);
+    place.json("run plain.toml ships.arrow");
+    assert!(place.read("csv/part.csv") == place.read("expected/part.csv"));
     // Missing files are reported before anything runs.
-    pipeline(place, "none.toml", &format!("[unpack]\n{}{plain}", device.replace("bf2", "bf9")));
-    let message = refusal(&flow(place, &["run", "none.toml", "ships.arrow"]));
-    overside_testkit::assert_contains(&message, "stage \"unpack\"");
-    overside_testkit::assert_contains(&message, "bf9");
+    place.pipeline("none.toml", &format!("[unpack]\n{}{plain}", device.replace("bf2", "bf9")));
+    let message = place.refused("run none.toml ships.arrow");
+    assert_contains(&message, &["stage \"unpack\"", "bf9"]);
 }
 
 /// The node packs and unpacks through its agent; nothing listens at its own address.
@@ -174,7 +125,7 @@ fn a_pipelines_node_packs_and_unpacks_by_its_agent() {
     let agent =
         Running::start(&user, &["--insecure", "--device", "emulated:bf2", "--device", "cpu"]);
     user.done(&["agents", "add", "dpu0", &agent.address]);
-    made(&place);
+    user.done(&["flow"].into_iter().chain(SHIPS.split(' ')).collect::<Vec<_>>());
     let node = "[nodes.dpu0]\naddress = \"grpc://127.0.0.1:1\"\n";
     let write = |name: &str, rest: &str| {
         fs::write(place.join(name), format!("{HEAD}{node}{rest}")).unwrap();
@@ -182,11 +133,6 @@ fn a_pipelines_node_packs_and_unpacks_by_its_agent() {
     let run = |words: &[&str]| -> Value {
         let words = [&["flow", "run"], words, &["--json"]].concat();
         serde_json::from_str(&user.done(&words)).unwrap()
-    };
-    let jobs = |stage: &Value, device: &str| {
-        let devices = stage["devices"].as_array().unwrap();
-        let of_device = devices.iter().find(|one| one["device"] == device);
-        of_device.unwrap_or_else(|| panic!("{stage}"))["jobs"].as_u64().unwrap()
     };
     write("plain.toml", "[outputs.all]\nto = \"expected\"\n");
     run(&["plain.toml", "ships.arrow"]);
@@ -205,160 +151,118 @@ fn a_pipelines_node_packs_and_unpacks_by_its_agent() {
         write("pack.toml", &format!("[repack]\n{codec}{packed}"));
         write("unpack.toml", &format!("[unpack]\n{codec}{unpacked}"));
         let report = run(&["pack.toml", "ships.arrow", "--force"]);
-        assert!(jobs(&report["repack"], device) > 0, "{report}");
+        assert!(jobs(&report["repack"], "compress-deflate", device) > 0, "{report}");
         let report = run(&["unpack.toml", "packed/part.arrow", "--force"]);
-        assert!(jobs(&report["unpack"], device) > 0, "{report}");
+        assert!(jobs(&report["unpack"], "decompress-deflate", device) > 0, "{report}");
         assert_eq!(report["rows_in"], 200_000);
         let read = |folder: &str| fs::read(place.join(folder).join("part.arrow")).unwrap();
         assert!(read("unpacked") == read("expected"), "{codec}");
     }
     user.done(&["agents", "remove", "dpu0"]);
     let message = user.fails(2, &["flow", "run", "unpack.toml", "ships.arrow", "--force"]);
-    overside_testkit::assert_contains(&message, "stage \"unpack\"");
-    overside_testkit::assert_contains(&message, "overside agents add");
+    assert_contains(&message, &["stage \"unpack\"", "overside agents add"]);
 }
 
 #[test]
 fn one_table_without_partitions_has_one_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    fs::write(place.join("a.csv"), "id,what\n5,a\n2,b\n").unwrap();
-    fs::write(place.join("b.csv"), "id,what\n7,c\n").unwrap();
-    pipeline(
-        place,
-        "p.toml",
-        "[[stages]]\nselect = \"what\"\n[outputs.all]\nto = \"out\"\nformat = \"csv\"\n",
-    );
-    let text = out(&flow(place, &["run", "p.toml", "a.csv", "b.csv"]));
-    overside_testkit::assert_contains(&text, "3 of 3 rows");
-    assert_eq!(fs::read_to_string(place.join("out/part.csv")).unwrap(), "what\na\nb\nc\n");
+    let place = Place::new();
+    place.write("a.csv", "id,what\n5,a\n2,b\n");
+    place.write("b.csv", "id,what\n7,c\n");
+    let outputs = "[outputs.all]\nto = \"out\"\nformat = \"csv\"\n";
+    place.pipeline("p.toml", &format!("[[stages]]\nselect = \"what\"\n{outputs}"));
+    let text = place.done("run p.toml a.csv b.csv");
+    assert_contains(&text, &["3 of 3 rows"]);
+    assert_eq!(place.read("out/part.csv"), "what\na\nb\nc\n");
     // Existing output is not replaced without the option.
-    let again = refusal(&flow(place, &["run", "p.toml", "a.csv"]));
-    overside_testkit::assert_contains(&again, "out/part.csv exists; --force replaces it");
-    pipeline(
-        place,
-        "none.toml",
-        "[[stages]]\nfilter = \"id > 100\"\n[outputs.all]\nto = \"none\"\nformat = \"csv\"\n",
-    );
-    out(&flow(place, &["run", "none.toml", "a.csv"]));
-    assert_eq!(fs::read_to_string(place.join("none/part.csv")).unwrap(), "");
+    let again = place.refused("run p.toml a.csv");
+    assert_contains(&again, &["out/part.csv exists; --force replaces it"]);
+    place.pipeline("none.toml", &format!("[[stages]]\nfilter = \"id > 100\"\n{outputs}"));
+    place.done("run none.toml a.csv --force");
+    assert_eq!(place.read("out/part.csv"), "");
 }
 
 #[test]
 fn an_output_is_a_tree_that_each_run_adds_to() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    made(place);
+    let place = Place::with_ships();
     let outputs = "[outputs.tracks]\nto = \"tracks\"\npartitions = \"0,1\"\n\
                    tree = { id = \"MMSI\", time = \"BaseDateTime\", capacity = \"1 MiB\", levels = 1 }\n\
                    [outputs.others]\nto = \"others\"\npartitions = \"2..4,null\"\n\
                    tree = { id = \"MMSI\", time = \"BaseDateTime\" }\n";
     let stages = "[[stages]]\npartition = { key = \"MMSI\", by = \"bits:2\" }\n";
-    let text = |rest: &str| format!("[input]\nfiles = [\"ships.arrow\"]\n{rest}{stages}{outputs}");
-    pipeline(place, "p.toml", &text(""));
-    let report: Value =
-        serde_json::from_str(&out(&flow(place, &["run", "p.toml", "--json"]))).unwrap();
-    let rows: u64 =
-        report["files"].as_array().unwrap().iter().map(|file| file["rows"].as_u64().unwrap()).sum();
+    let text = format!("[input]\nfiles = [\"ships.arrow\"]\n{stages}{outputs}");
+    place.pipeline("p.toml", &text);
+    let report = place.json("run p.toml");
+    let files = report["files"].as_array().unwrap().iter();
+    let rows: u64 = files.map(|file| file["rows"].as_u64().unwrap()).sum();
     assert_eq!(rows, 200_000, "{report}");
-    let query = |select: &str| {
-        out(&flow(place, &["tree", "query", "tracks", "others", "--select", select]))
-    };
+    let query = |select: &str| place.done(&format!("tree query tracks others --select {select}"));
     let all = "[[stages]]\nselect = \"MMSI, BaseDateTime\"\n[outputs.all]\nto = \"all\"\nformat = \"csv\"\n";
-    pipeline(place, "all.toml", all);
-    out(&flow(place, &["run", "all.toml", "ships.arrow"]));
-    let found = query("MMSI, BaseDateTime");
-    let mut rows: Vec<(i64, &str)> = (found.lines().skip(1))
-        .map(|row| row.split_once(',').unwrap())
-        .map(|(id, time)| (id.parse().unwrap(), time))
-        .collect();
+    place.pipeline("all.toml", all);
+    place.done("run all.toml ships.arrow");
+    let rows_of = |csv: String| {
+        let rows = csv.lines().skip(1).map(|row| row.split_once(',').unwrap());
+        let rows = rows.map(|(id, time)| (id.parse::<i64>().unwrap(), time.to_owned()));
+        rows.collect::<Vec<_>>()
+    };
+    let (mut rows, mut all) =
+        (rows_of(query("MMSI,BaseDateTime")), rows_of(place.read("all/part.csv")));
     assert!(rows.is_sorted());
-    let all = fs::read_to_string(place.join("all/part.csv")).unwrap();
-    let mut all: Vec<(i64, &str)> = (all.lines().skip(1))
-        .map(|row| row.split_once(',').unwrap())
-        .map(|(id, time)| (id.parse().unwrap(), time))
-        .collect();
     rows.sort_unstable();
     all.sort_unstable();
     assert!(rows == all);
     // A failed run appends nothing; a repeated successful one appends everything again.
-    fs::write(place.join("other.csv"), "id\n5\n").unwrap();
-    let failed = refusal(&flow(place, &["run", "p.toml", "ships.arrow", "other.csv"]));
-    overside_testkit::assert_contains(
-        &failed,
-        "other.csv: the columns are not those of ships.arrow: ",
-    );
+    place.write("other.csv", "id\n5\n");
+    let failed = place.refused("run p.toml ships.arrow other.csv");
+    assert_contains(&failed, &["other.csv: the columns are not those of ships.arrow: "]);
     assert_eq!(query("MMSI").lines().count(), 200_001);
-    out(&flow(place, &["run", "p.toml"]));
+    place.done("run p.toml");
     assert_eq!(query("MMSI").lines().count(), 400_001);
-    let others = out(&flow(place, &["tree", "show", "tracks", "--json"]));
-    let others: Value = serde_json::from_str(&others).unwrap();
+    let others = place.json("tree show tracks");
     assert_eq!(others["levels"].as_array().unwrap().len(), 2, "{others}");
     // Missing columns are reported before anything runs.
-    pipeline(place, "wrong.toml", &text("").replace("BaseDateTime", "clock"));
-    let wrong = refusal(&flow(place, &["run", "wrong.toml", "ships.arrow", "--check"]));
-    overside_testkit::assert_contains(&wrong, "output \"others\": ");
-    overside_testkit::assert_contains(&wrong, "clock");
+    place.pipeline("wrong.toml", &text.replace("BaseDateTime", "clock"));
+    let wrong = place.refused("run wrong.toml ships.arrow --check");
+    assert_contains(&wrong, &["output \"others\": ", "clock"]);
 }
 
 #[test]
 fn what_cannot_run_says_why_and_leaves_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    fs::write(place.join("a.csv"), "id,what\n5,a\n2,b\n").unwrap();
-    fs::write(place.join("other.csv"), "id\n5\n").unwrap();
+    let place = Place::new();
+    place.write("a.csv", "id,what\n5,a\n2,b\n");
+    place.write("other.csv", "id\n5\n");
     let outputs = "[outputs.all]\nto = \"out\"\n";
-    let cases = [
-        (
-            format!("[[stages]]\nfiltre = \"x\"\n{outputs}"),
-            "a.csv",
-            "p.toml:7:1: stages.0.filtre: no such key",
-        ),
-        (
-            format!("[[stages]]\nfilter = \"nope > 1\"\n{outputs}"),
-            "a.csv",
-            "a.csv: stage \"filter\": ",
-        ),
+    let stage = |stage: &str| format!("[[stages]]\n{stage}\n{outputs}");
+    let wrong_key = "p.toml:7:1: stages.0.filtre: no such key";
+    let other_columns =
+        "other.csv: the columns are not those of a.csv: there is no column \"what\"";
+    for (rest, tables, expected) in [
+        (stage("filtre = \"x\""), "a.csv", wrong_key),
+        (stage("filter = \"nope > 1\""), "a.csv", "a.csv: stage \"filter\": "),
         (outputs.into(), "none.csv", "none.csv: No such file"),
         ("[outputs.all]\nto = \"a.csv\"\n".into(), "a.csv", "a.csv: a file; name a directory"),
         (String::new(), "a.csv", "outputs: there is none; add [outputs.NAME]"),
-        (
-            outputs.into(),
-            "other.csv",
-            "other.csv: the columns are not those of a.csv: there is no column \"what\"",
-        ),
-        (
-            format!("[[stages]]\nselect = \"CAST(what AS int) AS n\"\n{outputs}"),
-            "a.csv",
-            "stage \"select\"",
-        ),
-        ("[outputs.all]\nto = \"subscribers\"\n".into(), "a.csv", "only `overside flow serve`"),
-    ];
-    for (rest, table, expected) in cases {
-        pipeline(place, "p.toml", &rest);
-        let tables = if table == "other.csv" { vec!["a.csv", table] } else { vec![table] };
-        let message = refusal(&flow(place, &[&["run", "p.toml"], &tables[..]].concat()));
-        overside_testkit::assert_contains(&message, expected);
-        let left = fs::read_dir(place.join("out")).map_or(0, Iterator::count);
-        assert_eq!(left, 0, "{expected}");
+        (outputs.into(), "a.csv other.csv", other_columns),
+        (stage("select = \"CAST(what AS int) AS n\""), "a.csv", "stage \"select\""),
+        (outputs.replace("out\"", "subscribers\""), "a.csv", "only `overside flow serve`"),
+        (outputs.into(), "", "no table"),
+    ] {
+        place.pipeline("p.toml", &rest);
+        assert_contains(&place.refused(&format!("run p.toml {tables}")), &[expected]);
+        assert_eq!(place.names("out"), [""; 0], "{expected}");
     }
-    pipeline(place, "p.toml", outputs);
-    assert_eq!(out(&flow(place, &["run", "p.toml", "--check", "a.csv"])), "OK\n");
-    overside_testkit::assert_contains(refusal(&flow(place, &["run", "p.toml"])), "no table");
+    assert_eq!(place.done("run p.toml --check a.csv"), "OK\n");
 }
 
 #[test]
 fn a_file_that_cannot_grow_fails_the_run_by_name() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path();
-    made(place);
+    let place = Place::with_ships();
     let rest = "[[stages]]\npartition = { key = \"MMSI\", by = \"hash:2\" }\n[outputs.all]\nto = \"out\"\n";
-    pipeline(place, "p.toml", rest);
+    place.pipeline("p.toml", rest);
     // Like a full disk: writes beyond the limit fail, here with an error instead of a signal.
     let script = format!("trap '' XFSZ; ulimit -f 500; exec {COMMAND} flow run p.toml ships.arrow");
-    let output = Command::new("sh").args(["-c", &script]).current_dir(place).output().unwrap();
-    let message = refusal(&output);
-    overside_testkit::assert_contains(&message, "out/part-");
-    overside_testkit::assert_contains(&message, "File too large");
-    assert_eq!(fs::read_dir(place.join("out")).unwrap().count(), 0);
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", &script]).current_dir(place.path("")).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert_contains(&err(&output), &["out/part-", "File too large"]);
+    assert_eq!(place.names("out"), [""; 0]);
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use overside_config::units;
 use overside_flow::Error;
-use overside_flow::tree::{TreeKey, TreeOptions, TreeShape, TreeWriter, TreeWritten};
+use overside_flow::tree::{TreeKey, TreeOptions, TreeWriter, TreeWritten};
 use serde_json::{Value, json};
 
 use crate::input::{Columns, CsvArguments, Input, local_path};
@@ -16,6 +16,7 @@ use overside_command::{
     line,
     logging::Verbosity,
     options::{Threads, size_within},
+    print_result,
 };
 
 /// Absorb tables; a tree is made if there is none
@@ -71,7 +72,7 @@ struct Shape {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let begin = Instant::now();
-    let pool = output::threads(&arguments.threads)?;
+    let pool = output::threads(arguments.threads.count())?;
     let options = arguments.options()?;
     let mut tree: Option<(Columns, TreeWriter)> = None;
     for path in &arguments.tables {
@@ -94,11 +95,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let (_, mut tree) = tree.ok_or("no table")?;
     tree.commit().map_err(|error| error.to_string())?;
     let (written, seconds) = (tree.written(), begin.elapsed().as_secs_f64());
-    let text = match arguments.json {
-        true => format!("{}\n", to_json(&written, seconds)),
-        false => to_text(&written, seconds),
-    };
-    Ok(overside_command::print(&text))
+    let (json, text) = (|| to_json(&written, seconds), || to_text(&written, seconds));
+    Ok(print_result(arguments.json, json, text))
 }
 
 impl Arguments {
@@ -112,14 +110,12 @@ impl Arguments {
         };
         options.id = self.id.clone().unwrap_or(options.id);
         options.time = self.time.clone().unwrap_or(options.time);
-        let shape = TreeShape {
-            key: self.shape.key,
-            bits: self.shape.bits,
-            levels: self.shape.levels,
-            capacity_bytes: self.shape.capacity.map(|bytes| bytes as u64),
-            ..TreeShape::default()
-        };
-        Ok(shape.of(options))
+        options.key = self.shape.key.unwrap_or(options.key);
+        options.bits = self.shape.bits.unwrap_or(options.bits);
+        options.levels = self.shape.levels.unwrap_or(options.levels);
+        let capacity = self.shape.capacity.map(|bytes| bytes as u64);
+        options.capacity_bytes = capacity.unwrap_or(options.capacity_bytes);
+        Ok(options)
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let failed = |error: overside_flow::Error| error.to_string();
-    let pool = output::threads(&arguments.threads)?;
+    let pool = output::threads(arguments.threads.count())?;
     let reader = TreeReader::open(&arguments.directory, &pool).map_err(failed)?;
     let (schema, options) = (reader.schema(), reader.options());
     let tree = TreeWriter::open(&arguments.directory, schema, options, &pool);

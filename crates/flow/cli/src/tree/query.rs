@@ -10,7 +10,7 @@ use arrow_schema::SchemaRef;
 use overside_flow::Error;
 use overside_flow::Packing;
 use overside_flow::files::{FileFormat, FileWriter, OutputFile, WriteOptions};
-use overside_flow::operators::Projection;
+use overside_flow::operators::{Projection, parts};
 use overside_flow::pack::CodecPool;
 use overside_flow::tree::{TrackQuery, TrackSource, TreeReader, TreeUnion};
 use overside_flow_service::RemoteNodes;
@@ -87,7 +87,7 @@ impl Arguments {
                 Ok(Box::new(tree))
             }
             Some(address) => {
-                let (keys, password) = (self.tls_keys.as_deref(), self.password_file.as_deref());
+                let (keys, password) = (&self.tls_keys, &self.password_file);
                 let tree = connections.tree(address, keys, password).map_err(failed)?;
                 Ok(Box::new(tree))
             }
@@ -97,7 +97,7 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let failed = |error: Error| error.to_string();
-    let pool = output::threads(&arguments.threads)?;
+    let pool = output::threads(arguments.threads.count())?;
     let packing = Arc::new(Packing::of_pool(&pool));
     let connections = RemoteNodes::new(&packing).map_err(|error| error.to_string())?;
     let trees = (arguments.trees.iter()).map(|tree| arguments.open(tree, &connections, &pool));
@@ -158,9 +158,7 @@ fn write<W: Write + Send + 'static>(
     output::say_conversions(options, schema, verbosity)?;
     let mut writer = FileWriter::new(output, schema, options, pool)?;
     for batch in rows {
-        for begin in (0..batch.num_rows().max(1)).step_by(output::BATCH_ROWS) {
-            writer.write(&batch.slice(begin, output::BATCH_ROWS.min(batch.num_rows() - begin)))?;
-        }
+        parts(batch, output::BATCH_ROWS).try_for_each(|part| writer.write(&part))?;
     }
     let (mut output, _) = writer.finish()?;
     output.flush()?;

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::input::local_path;
 use crate::output;
-use overside_command::{columns::columns, line, logging::Verbosity, options::Threads};
+use overside_command::{
+    columns::columns, line, logging::Verbosity, options::Threads, print_result,
+};
 
 /// Show the contents of a tree by level
 #[derive(clap::Args)]
@@ -25,14 +27,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let pool = output::threads(&Threads::default())?;
+    let pool = output::threads(Threads::default().count())?;
     let reader = TreeReader::open(&arguments.directory, &pool);
     let reader = reader.map_err(|error| error.to_string())?;
-    let text = match arguments.json {
-        true => format!("{}\n", to_json(&reader)),
-        false => to_text(&reader),
-    };
-    Ok(overside_command::print(&text))
+    Ok(print_result(arguments.json, || to_json(&reader), || to_text(&reader)))
 }
 
 pub(super) fn to_text(reader: &TreeReader) -> String {
@@ -49,7 +47,7 @@ pub(super) fn to_text(reader: &TreeReader) -> String {
         options.time,
         reader.write_amplification()
     );
-    let head = ["level", "nodes", "files", "rows", "values"].map(String::from);
+    let head = ["level", "nodes", "files", "rows", "values"];
     let named = levels.iter().enumerate().map(|(number, level)| {
         let name = match number {
             0 => "root".into(),
@@ -60,7 +58,7 @@ pub(super) fn to_text(reader: &TreeReader) -> String {
         let [nodes, files, rows] = counts;
         [name, nodes, files, rows, units::size(level.bytes as f64)]
     });
-    text += &columns(std::iter::once(head).chain(named).collect());
+    text += &columns(head, named);
     text
 }
 

@@ -8,6 +8,7 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::SchemaRef;
 use overside_flow::enlarge::{Enlarger, Roles};
 use overside_flow::generate::Generated;
+use overside_flow::operators::parts;
 use overside_testkit::data::shared;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -85,9 +86,7 @@ fn enlarged(sample: &[RecordBatch], bytes: usize) -> Table {
     let enlarger = Enlarger::new(sample[0].schema_ref(), sample, &roles, 6).expect("roles");
     let batches = enlarger.flat_map(|batch| {
         let batch = batch.expect("rows");
-        let begins = (0..batch.num_rows()).step_by(BATCH_ROWS);
-        let slice = |begin| batch.slice(begin, BATCH_ROWS.min(batch.num_rows() - begin));
-        begins.map(slice).collect::<Vec<_>>()
+        parts(&batch, BATCH_ROWS).collect::<Vec<_>>()
     });
     Table::new("ships", "MMSI", batches, bytes)
 }

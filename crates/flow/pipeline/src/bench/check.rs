@@ -10,17 +10,18 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamReader;
 use overside_tables::pack::{CodecPool, UnpackOptions, Unpacker};
+use serde::Serialize;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::Error;
 
 /// Result of verifying the outputs of a pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// Method of verification, as a text.
     pub method: &'static str,
-    /// XXH3 of all outputs, 64 bits.
-    pub value: u64,
+    /// XXH3 of all outputs, 16 hexadecimal digits.
+    pub value: String,
     /// Number of outputs that were verified: one for each partition.
     pub parts: usize,
 }
@@ -68,7 +69,7 @@ impl Checker {
                     "rows of each partition against the other algorithm, read by Arrow's own reader"
                 }
             },
-            value: whole.digest(),
+            value: format!("{:016x}", whole.digest()),
             parts: outputs.len(),
         })
     }
@@ -86,8 +87,7 @@ impl Checker {
                 Box::new(batches.map(|batch| batch.map_err(Error::from)))
             }
         };
-        let expected = self.expected[number].iter().cloned().map(Ok);
-        match first_difference(found, Box::new(expected))? {
+        match first_difference(found, &self.expected[number])? {
             None => Ok(()),
             Some(row) => {
                 Err(wrong(format!("partition {number} is another one from its row {row} on")))
@@ -100,60 +100,29 @@ fn wrong(what: String) -> Error {
     Error::Verification(what)
 }
 
-/// Returns the number of a row up to which the tables are equal; `None` if they do not differ at all.
-fn first_difference(one: Batches<'_>, other: Batches<'_>) -> Result<Option<u64>, Error> {
-    let (mut one, mut other) = (Rows::new(one), Rows::new(other));
-    let mut row = 0;
-    loop {
-        let count = one.available()?.min(other.available()?);
-        if count == 0 {
-            let is_end = one.available()? == other.available()?;
-            return Ok((!is_end).then_some(row));
-        }
-        // Only the columns: metadata of the schemas may differ.
-        if one.take(count).columns() != other.take(count).columns() {
-            return Ok(Some(row));
-        }
-        row += count as u64;
-    }
-}
-
-/// Rows that are read in other groups than the batches.
-struct Rows<'a> {
-    batches: Batches<'a>,
-    rest: Option<RecordBatch>,
-}
-
-impl<'a> Rows<'a> {
-    fn new(batches: Batches<'a>) -> Self {
-        Self { batches, rest: None }
-    }
-
-    /// Returns the number of rows that the next `take` can return. Reads the next batch if the
-    /// current one is used up; 0 at the end of the table.
-    fn available(&mut self) -> Result<usize, Error> {
-        loop {
-            match &self.rest {
-                Some(rest) if rest.num_rows() > 0 => return Ok(rest.num_rows()),
-                _ => match self.batches.next().transpose()? {
-                    None => return Ok(0),
-                    next => self.rest = next,
-                },
+/// Returns the number of a row up to which the batches are equal to the expected ones; `None` if they do not differ.
+fn first_difference(found: Batches<'_>, expected: &[RecordBatch]) -> Result<Option<u64>, Error> {
+    let is_rest = |batch: &RecordBatch| batch.num_rows() > 0;
+    let mut expected = expected.iter().cloned().filter(is_rest);
+    let (mut row, mut next) = (0, expected.next());
+    for batch in found {
+        let mut batch = batch?;
+        while batch.num_rows() > 0 {
+            let Some(rows) = next else {
+                return Ok(Some(row));
+            };
+            let count = batch.num_rows().min(rows.num_rows());
+            // Only the columns: metadata of the schemas may differ.
+            if batch.slice(0, count).columns() != rows.slice(0, count).columns() {
+                return Ok(Some(row));
             }
+            row += count as u64;
+            batch = batch.slice(count, batch.num_rows() - count);
+            let rest = rows.slice(count, rows.num_rows() - count);
+            next = Some(rest).filter(is_rest).or_else(|| expected.next());
         }
     }
-
-    /// Returns the next `count` rows, at most as many as are available.
-    fn take(&mut self, count: usize) -> RecordBatch {
-        match &mut self.rest {
-            Some(rest) => {
-                let taken = rest.slice(0, count);
-                *rest = rest.slice(count, rest.num_rows() - count);
-                taken
-            }
-            None => RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty())),
-        }
-    }
+    Ok(next.map(|_| row))
 }
 
 #[cfg(test)]
@@ -173,7 +142,8 @@ mod tests {
     #[test]
     fn tables_are_the_same_however_they_are_cut() {
         let difference = |one: &[&[i64]], other: &[&[i64]]| {
-            first_difference(batches(one), batches(other)).unwrap()
+            let other = batches(other).collect::<Result<Vec<_>, _>>().unwrap();
+            first_difference(batches(one), &other).unwrap()
         };
         assert_eq!(difference(&[&[1, 2, 3], &[4]], &[&[1], &[], &[2, 3, 4]]), None);
         assert_eq!(difference(&[], &[&[]]), None);

@@ -2,9 +2,10 @@
 
 use overside_device::{Applied, CpuTime};
 use overside_tables::pack::CodecPool;
+use serde::Serialize;
 
 /// Work done by devices, summed over all operations and submitters.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceWork {
     /// Number of jobs whose results are the device's.
     pub jobs: u64,
@@ -15,11 +16,14 @@ pub struct DeviceWork {
     /// Number of jobs of an emulated device that completed later than its profile says.
     pub late: u64,
     /// Device, driver and library that really ran the jobs; `None` without a device.
+    #[serde(skip)]
     pub applied: Option<Applied>,
     /// CPU time of the targets' threads.
+    #[serde(skip)]
     cpu: CpuTime,
     /// CPU time that emulating devices in this process took, in nanoseconds. It does not include
     /// devices that an agent emulates on its own machine.
+    #[serde(skip)]
     emulator_ns: u64,
 }
 

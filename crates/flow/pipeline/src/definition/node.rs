@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use overside_config::{Error, TimeSpan, quoted};
 use overside_tables::pack::{Codec, Outer, PackOptions};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::definition::word::Word;
 use crate::definition::{NAME_CHARS_MAX, THREADS, check_range};
@@ -22,46 +22,36 @@ const OWN_RESOURCES: [&str; 4] = ["CPU", "GPU", "memory", "object_store_memory"]
 const TIME: RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
 
 /// Machine on which stages can run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeDefinition {
     /// `grpc://HOST:PORT`, `grpc+tls://HOST:PORT`, or `in-process`: threads of this process in place of
     /// another machine, to try a pipeline without one. Empty if `resources` are set.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     pub address: String,
     /// Custom resources that a machine of a Ray cluster must have, by name; used instead of an address.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub resources: BTreeMap<String, f64>,
     /// Number of threads of an `in-process` node (default: 1).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     threads: Option<usize>,
     /// Factor by which an `in-process` node is made slower (default: 1).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     slowdown: Option<f64>,
     /// Number of batches after which an `in-process` node is lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_after: Option<u64>,
     /// Maximum number of batches of one stage on the node at a time (default: 8).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     window: Option<usize>,
     /// Longest time that a batch may wait for the node under `adaptive` before the host takes part
     /// (default: 50 ms).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     queue_delay_max: Option<TimeSpan>,
     /// Time without an answer after which the node counts as lost (default: 10 s).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout: Option<TimeSpan>,
     /// Codec that compresses the buffers of messages to the node and back (default: `none`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     codec: Option<Word<Codec>>,
     /// Codec that compresses whole messages to the node and back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     outer: Option<Word<Outer>>,
     /// File whose first line is the token for a node that requires one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
     /// Directory with `ca.pem`, and `host.pem` and `host.key` for a node that requires certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_keys: Option<PathBuf>,
 }
 

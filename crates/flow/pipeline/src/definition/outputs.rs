@@ -6,46 +6,38 @@ use std::str::FromStr;
 
 use overside_config::{ByteSize, Error};
 use overside_tables::pack::{Codec, Outer, PackOptions};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::definition::tree::TreeDefinition;
-use crate::definition::word::{Word, as_words};
+use crate::definition::word::{self, Word};
 use overside_flow_files::{FileFormat, WriteOptions};
 use overside_flow_operators::MAX_PARTITIONS;
 
 /// Destination with its partitions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// Destination of the rows.
+    #[serde(deserialize_with = "word::deserialize")]
     pub to: Destination,
     /// Partitions that go there (default: all).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partitions: Option<Partitions>,
+    partitions: Option<Word<Partitions>>,
     /// File format (default: `arrow`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Word<FileFormat>>,
     /// Codec of buffers or pages in files, and of buffers in messages to another endpoint (default: `none`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<Word<Codec>>,
     /// Codec that compresses whole messages in Arrow files, and those to another endpoint.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<Word<Outer>>,
     /// Number of rows that are gathered for a batch of a file (default: 65,536).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
     /// Number of bytes of batches after which a service starts another file (default: 256 MiB).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<ByteSize>,
     /// Log-structured tree in the directory, which absorbs the rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeDefinition>,
     /// File whose first line is the token that another endpoint requires.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
     /// Directory with the TLS keys for another endpoint: `ca.pem`, and `host.pem` and `host.key` if
     /// it requires certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_keys: Option<PathBuf>,
 }
 
@@ -77,7 +69,7 @@ impl Output {
     /// that of null keys.
     pub fn takes(&self, partition: Partition, partitions: u32) -> bool {
         match (&self.partitions, partition) {
-            (Some(rule), Some(number)) => rule.contains(number, partitions),
+            (Some(rule), Some(number)) => rule.0.contains(number, partitions),
             (Some(_), None) => false,
             (None, _) => true,
         }
@@ -176,7 +168,7 @@ impl Output {
                 "no stage partitions",
                 "leave it out, or add a stage with `partition`",
             )),
-            (Some(rule), Some(count)) => match rule.ranges.last() {
+            (Some(rule), Some(count)) => match rule.0.ranges.last() {
                 Some((_, last)) if *last >= count => Err(Error::of_key(
                     "partitions",
                     format!("there is no partition {last}"),
@@ -231,17 +223,6 @@ impl FromStr for Partitions {
     }
 }
 
-impl fmt::Display for Partitions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranges = self.ranges.iter().map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}..{}", last + 1),
-        });
-        let null = self.with_null.then(|| "null".to_owned());
-        f.write_str(&ranges.chain(null).collect::<Vec<_>>().join(","))
-    }
-}
-
 impl FromStr for Destination {
     type Err = String;
 
@@ -269,5 +250,3 @@ impl fmt::Display for Destination {
         }
     }
 }
-
-as_words! { Partitions Destination }

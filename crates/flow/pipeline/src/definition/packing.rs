@@ -3,24 +3,23 @@
 use std::collections::BTreeMap;
 
 use overside_config::Error as ConfigError;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::node::NodeDefinition;
 use super::placement::StagePlacement;
+use super::word;
 
 /// Placement of the codecs of messages and files. A batch is unpacked and packed on the host; the
 /// codecs' jobs may go to a device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackingDefinition {
     /// Placement: `host`, `device`, `split:P`, `adaptive`, or the name of a node.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "word::deserialize")]
     pub(crate) placement: StagePlacement,
     /// Node that takes part: the codecs' jobs go to the agent of the same name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     /// Device that takes part, of the node if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
 }
 

@@ -8,7 +8,6 @@ use overside_config::{Error as ConfigError, quoted};
 use overside_placement::{Policy, Shares};
 
 use crate::definition::node::NodeDefinition;
-use crate::definition::word::as_words;
 
 /// Placement of a stage's batches. Written as `host`, `device`, `split:40`, `adaptive`, or the name
 /// of a node.
@@ -131,5 +130,3 @@ impl fmt::Display for StagePlacement {
         }
     }
 }
-
-as_words! { StagePlacement }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::definition::placement::StagePlacement;
+use crate::definition::word;
 use crate::stage::{CompiledStage, Resources, StageKind};
 use crate::stages;
 
@@ -19,16 +20,13 @@ macro_rules! stage_kinds {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct StageDefinition {
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub(crate) name: Option<String>,
-            #[serde(default)]
+            #[serde(default, with = "word")]
             pub(crate) placement: StagePlacement,
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub(crate) node: Option<String>,
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub(crate) device: Option<String>,
             $(
-                #[serde(rename = $key, default, skip_serializing_if = "Option::is_none")]
+                #[serde(rename = $key)]
                 $field: Option<$kind>,
             )*
         }

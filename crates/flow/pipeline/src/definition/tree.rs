@@ -5,14 +5,13 @@ use std::path::Path;
 
 use arrow_schema::SchemaRef;
 use overside_config::{ByteSize, Error as ConfigError};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::word::Word;
 use crate::Error;
-use overside_flow_tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeShape, TreeWriter};
+use overside_flow_tree::{MEMORY_CAPACITIES, TreeKey, TreeOptions, TreeWriter};
 
 /// Tree of an output. Settings that are absent are those of the existing tree, or the defaults.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeDefinition {
     /// Column with the id of an object.
@@ -20,23 +19,18 @@ pub struct TreeDefinition {
     /// Column with the time.
     pub time: String,
     /// Bits of the key: `hash` or `bits`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<Word<TreeKey>>,
+    key: Option<TreeKey>,
     /// Number of bits that a level splits by.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     bits: Option<u32>,
     /// Number of levels below the root.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     levels: Option<u32>,
     /// Number of bytes of values that a node absorbs before it is split.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     capacity: Option<ByteSize>,
     /// Number of lowest bits of the key by which nodes above this tree, on other machines, split.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     above: Option<u32>,
     /// Services with trees that are the next nodes, two or another power of two: rows are passed to them
     /// instead of to children of this tree.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub next: Vec<String>,
 }
 
@@ -67,14 +61,15 @@ impl TreeDefinition {
             0 => (self.bits, self.levels),
             count => (Some(count.ilog2()), Some(1)),
         };
-        let shape = TreeShape {
-            key: self.key.as_ref().map(|key| key.0),
-            bits,
-            levels,
-            above: self.above,
-            capacity_bytes: self.capacity.map(|bytes| bytes.0),
-        };
-        shape.of(TreeOptions { id: self.id.clone(), time: self.time.clone(), ..options })
+        TreeOptions {
+            id: self.id.clone(),
+            time: self.time.clone(),
+            key: self.key.unwrap_or(options.key),
+            bits: bits.unwrap_or(options.bits),
+            levels: levels.unwrap_or(options.levels),
+            capacity_bytes: self.capacity.map_or(options.capacity_bytes, |bytes| bytes.0),
+            above: self.above.unwrap_or(options.above),
+        }
     }
 
     /// Returns the maximum number of bytes that a tree of this capacity, or of the default one, uses.

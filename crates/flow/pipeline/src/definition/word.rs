@@ -1,4 +1,4 @@
-//! Values that are one word in files.
+//! Values that are one word in files: `#[serde(with = "word")]` for a field, [`Word`] within other types.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -10,33 +10,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub struct Word<T>(pub T);
 
 impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Word<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(de::Error::custom)
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        deserialize(from).map(Self)
     }
 }
 
 impl<T: Display> Serialize for Word<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        serialize(&self.0, to)
     }
 }
 
-/// Implements serialization of types as words, with `FromStr` and `Display`.
-macro_rules! as_words {
-    ($($name:ident)*) => {$(
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                crate::definition::word::Word::deserialize(from).map(|word| word.0)
-            }
-        }
-
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
-            }
-        }
-    )*};
+pub(crate) fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    String::deserialize(from)?.parse().map_err(de::Error::custom)
 }
 
-pub(crate) use as_words;
+pub(crate) fn serialize<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}

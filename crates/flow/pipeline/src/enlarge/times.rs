@@ -76,33 +76,16 @@ impl Times {
                 let times = times_of(array, &self.counted)?;
                 let times: Int64Array =
                     times.try_unary(|at| at.checked_add(by).ok_or_else(later))?;
-                let times: ArrayRef = Arc::new(times);
-                super::exactly(&narrow(times, &self.counted)?, &self.counted, TOO_LATE)?
+                super::exactly(&times, &self.counted, TOO_LATE)?
             }
         };
         Ok(cast(&shifted, array.data_type())?)
     }
 }
 
-/// Casts to 32-bit types through the integer of their own width.
-fn narrow(times: ArrayRef, kind: &DataType) -> Result<ArrayRef, Error> {
-    match kind {
-        DataType::Date32 => super::exactly(&times, &DataType::Int32, TOO_LATE),
-        _ => Ok(times),
-    }
-}
-
 fn times_of(array: &ArrayRef, counted: &DataType) -> Result<Int64Array, Error> {
-    let times = narrow_back(&cast(array, counted)?)?;
+    let times = super::exactly(&cast(array, counted)?, &DataType::Int64, TOO_LATE)?;
     Ok(times.as_primitive::<Int64Type>().clone())
-}
-
-fn narrow_back(times: &ArrayRef) -> Result<ArrayRef, Error> {
-    let times = match times.data_type() {
-        DataType::Date32 => cast(times, &DataType::Int32)?,
-        _ => ArrayRef::clone(times),
-    };
-    super::exactly(&times, &DataType::Int64, TOO_LATE)
 }
 
 fn float(array: &ArrayRef) -> Result<Float64Array, Error> {

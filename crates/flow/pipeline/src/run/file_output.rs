@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,13 +48,36 @@ enum Place {
 }
 
 /// File or object that is being written.
-enum PartFile {
-    File(OutputFile),
-    Object(Box<ObjectFile>),
+trait PartFile: Write + Send {
+    /// Returns the path or the address that the output has once it is finished.
+    fn path(&self) -> PathBuf;
+
+    /// Gives it its name. Returns its length.
+    fn finish(self: Box<Self>, durable: bool) -> Result<u64, Error>;
+}
+
+impl PartFile for OutputFile {
+    fn path(&self) -> PathBuf {
+        self.path().into()
+    }
+
+    fn finish(self: Box<Self>, durable: bool) -> Result<u64, Error> {
+        (*self).finish(durable)
+    }
+}
+
+impl PartFile for ObjectFile {
+    fn path(&self) -> PathBuf {
+        self.address().into()
+    }
+
+    fn finish(self: Box<Self>, _: bool) -> Result<u64, Error> {
+        (*self).finish()
+    }
 }
 
 struct OpenFile {
-    writer: FileWriter<PartFile>,
+    writer: FileWriter<Box<dyn PartFile>>,
     waiting: Rechunker,
     /// Number of batches that arrived, and of their rows.
     batches: u64,
@@ -172,10 +195,11 @@ impl FileOutput {
             written.push((partition, output.path(), file.rows, output));
         }
         // Everything that can fail has been written: now the files get their names.
-        let name = |(partition, path, rows, output): (Partition, PathBuf, u64, PartFile)| {
-            let bytes = output.finish(durable)?;
-            Ok(WrittenFile { partition, path, rows, bytes })
-        };
+        let name =
+            |(partition, path, rows, output): (Partition, PathBuf, u64, Box<dyn PartFile>)| {
+                let bytes = output.finish(durable)?;
+                Ok(WrittenFile { partition, path, rows, bytes })
+            };
         written.into_iter().map(name).collect()
     }
 
@@ -184,13 +208,12 @@ impl FileOutput {
         match self.files.entry(partition) {
             std::collections::btree_map::Entry::Occupied(file) => Ok(file.into_mut()),
             std::collections::btree_map::Entry::Vacant(place) => {
-                let output = match &self.place {
+                let output: Box<dyn PartFile> = match &self.place {
                     Place::Directory(directory) => {
-                        PartFile::File(OutputFile::create(&directory.join(name), self.replace)?)
+                        Box::new(OutputFile::create(&directory.join(name), self.replace)?)
                     }
                     Place::Bucket(store) => {
-                        let object = ObjectFile::create(store, name, self.replace)?;
-                        PartFile::Object(Box::new(object))
+                        Box::new(ObjectFile::create(store, name, self.replace)?)
                     }
                 };
                 let writer = FileWriter::with_memory(
@@ -230,39 +253,9 @@ pub fn partition_name(prefix: &str, partition: u32, partitions: u32) -> String {
     }
 }
 
-fn write_all(writer: &mut FileWriter<PartFile>, batches: &[RecordBatch]) -> Result<(), Error> {
+fn write_all(
+    writer: &mut FileWriter<Box<dyn PartFile>>,
+    batches: &[RecordBatch],
+) -> Result<(), Error> {
     batches.iter().try_for_each(|batch| writer.write(batch))
-}
-
-impl PartFile {
-    /// Returns the path or the address that the output has once it is finished.
-    fn path(&self) -> PathBuf {
-        match self {
-            Self::File(file) => file.path().into(),
-            Self::Object(object) => object.address().into(),
-        }
-    }
-
-    fn finish(self, durable: bool) -> Result<u64, Error> {
-        match self {
-            Self::File(file) => file.finish(durable),
-            Self::Object(object) => object.finish(),
-        }
-    }
-}
-
-impl Write for PartFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.write(bytes),
-            Self::Object(object) => object.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::File(file) => file.flush(),
-            Self::Object(object) => object.flush(),
-        }
-    }
 }

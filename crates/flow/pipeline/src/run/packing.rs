@@ -113,11 +113,11 @@ impl PackingStage {
     /// Records that these batches and rows are done, and their time.
     pub fn done(&self, batches: u64, rows: u64, time: StageTime) {
         let mut counts = lock(&self.counts);
-        counts.batches += batches;
-        counts.rows_in += rows;
-        counts.rows_out += rows;
-        counts.bytes_in += time.bytes_in;
-        counts.bytes_out += time.bytes_out;
+        counts.volume.batches += batches;
+        counts.volume.rows_in += rows;
+        counts.volume.rows_out += rows;
+        counts.volume.bytes_in += time.bytes_in;
+        counts.volume.bytes_out += time.bytes_out;
         counts.host.cpu_ns += time.cpu_ns;
     }
 
@@ -127,8 +127,8 @@ impl PackingStage {
         let executed = self.pool.reports();
         let mut report = counts.report((self.kind, self.kind), &self.placement, &executed);
         // All of it runs on the host.
-        report.host.batches = counts.batches;
-        report.host.bytes = counts.bytes_in;
+        report.host.batches = counts.volume.batches;
+        report.host.bytes = counts.volume.bytes_in;
         report
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use overside_device::{CpuTime, Operation, Provenance, Timing};
-use overside_placement::{Report as ExecutorReport, TargetReport};
+use overside_placement::Report as ExecutorReport;
 use serde::Serialize;
 
 use crate::definition::placement::StagePlacement;
@@ -14,16 +14,9 @@ pub const REPORT_SCHEMA: &str = "flow-run/1";
 /// Maximum number of events that are kept; further ones are only counted.
 const EVENTS_MAX: usize = 256;
 
-/// Counts and times of a pipeline, or of one of its streams, so far. Times are in nanoseconds; bytes are
-/// those of values in memory.
-#[derive(Clone, Debug, Serialize)]
-pub struct PipelineReport {
-    /// Schema of the report: `flow-run/1`.
-    pub schema: &'static str,
-    /// Name of the pipeline.
-    pub name: String,
-    /// Time from the first batch until the last one was done, or until now.
-    pub elapsed_ns: u64,
+/// Batches, rows and bytes that arrived, and that came of them. Bytes are those of values in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Volume {
     /// Number of batches that arrived.
     pub batches: u64,
     /// Number of their rows.
@@ -34,24 +27,68 @@ pub struct PipelineReport {
     pub rows_out: u64,
     /// Number of their bytes.
     pub bytes_out: u64,
-    /// Maximum number of bytes that were held at a time.
-    pub held_bytes_max: u64,
-    /// Number of bytes that are held now.
-    pub held_bytes: u64,
+}
+
+impl Volume {
+    /// Records the arrival of a batch.
+    pub(crate) fn came(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
+        self.batches += 1;
+        self.bytes_in += bytes;
+        self.rows_in += rows(pieces);
+    }
+
+    /// Records that a batch leaves.
+    pub(crate) fn left(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
+        self.bytes_out += bytes;
+        self.rows_out += rows(pieces);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.batches += other.batches;
+        self.rows_in += other.rows_in;
+        self.bytes_in += other.bytes_in;
+        self.rows_out += other.rows_out;
+        self.bytes_out += other.bytes_out;
+    }
+}
+
+/// Counts and times of a pipeline, or of one of its streams, so far. Times are in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct PipelineReport {
+    /// Schema of the report: `flow-run/1`.
+    pub schema: &'static str,
+    /// Name of the pipeline.
+    pub name: String,
+    /// Counts and times of the stages.
+    #[serde(flatten)]
+    pub totals: Totals,
     /// Origin of the figures, such as measured or emulated: the weakest of all parts.
     pub provenance: Provenance,
     /// Meaning of the times, such as real or paced: the weakest of all parts.
     pub timing: Timing,
     /// Decompressing and reading the input.
     pub unpack: StageReport,
-    /// Stages in order.
-    pub stages: Vec<StageReport>,
     /// Compressing and writing the output.
     pub repack: StageReport,
-    /// Failures and moves of stages, in order; the first 256.
-    pub events: Vec<PipelineEvent>,
-    /// Number of further events.
-    pub events_left_out: u64,
+}
+
+/// Counts and times of one stream, or their sums over several.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Time from the first batch until the last one was done, or until now.
+    pub elapsed_ns: u64,
+    /// Volume of the input and of the output.
+    #[serde(flatten)]
+    pub volume: Volume,
+    /// Maximum number of bytes that were held at a time.
+    pub held_bytes_max: u64,
+    /// Number of bytes that are held now.
+    pub held_bytes: u64,
+    /// Stages in order.
+    pub stages: Vec<StageReport>,
+    /// Failures and moves of stages.
+    #[serde(flatten)]
+    pub events: Events,
 }
 
 /// Counts and times of one stage.
@@ -63,16 +100,9 @@ pub struct StageReport {
     pub kind: &'static str,
     /// Placement in the definition.
     pub placement: String,
-    /// Number of batches that arrived.
-    pub batches: u64,
-    /// Number of their rows.
-    pub rows_in: u64,
-    /// Number of their bytes.
-    pub bytes_in: u64,
-    /// Number of resulting rows.
-    pub rows_out: u64,
-    /// Number of their bytes.
-    pub bytes_out: u64,
+    /// Volume of its input and of its output.
+    #[serde(flatten)]
+    pub volume: Volume,
     /// Time during which at least one batch was being processed.
     pub busy_ns: u64,
     /// Bytes of the uncompressed side per second of that time.
@@ -145,20 +175,9 @@ pub struct DeviceReport {
     /// Number of bytes of their sources.
     pub source_bytes: u64,
     /// CPU time, by ledger.
-    pub cpu_time: CpuTimeReport,
+    pub cpu_time: CpuTime,
     /// Origin of its times, such as measured or emulated; `None` if it is not known.
     pub provenance: Option<Provenance>,
-}
-
-/// CPU time by ledger.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct CpuTimeReport {
-    /// CPU time of the host in nanoseconds.
-    pub host_ns: u64,
-    /// CPU time of the DPU in nanoseconds.
-    pub dpu_ns: u64,
-    /// CPU time that the emulation itself takes, in nanoseconds.
-    pub emulator_ns: u64,
 }
 
 /// Event of a stage.
@@ -172,30 +191,11 @@ pub struct PipelineEvent {
     pub message: String,
 }
 
-/// Sums of counts and times over streams.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Totals {
-    pub elapsed_ns: u64,
-    pub batches: u64,
-    pub rows_in: u64,
-    pub bytes_in: u64,
-    pub rows_out: u64,
-    pub bytes_out: u64,
-    pub held_bytes_max: u64,
-    pub held_bytes: u64,
-    pub stages: Vec<StageReport>,
-    pub events: Events,
-}
-
 impl Totals {
     /// Adds the statistics of another stream, which ran in parallel or later.
     pub(crate) fn push(&mut self, other: Self) {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
-        self.batches += other.batches;
-        self.rows_in += other.rows_in;
-        self.bytes_in += other.bytes_in;
-        self.rows_out += other.rows_out;
-        self.bytes_out += other.bytes_out;
+        self.volume.add(other.volume);
         self.held_bytes_max = self.held_bytes_max.max(other.held_bytes_max);
         self.held_bytes += other.held_bytes;
         match self.stages.is_empty() {
@@ -229,21 +229,11 @@ impl Totals {
         PipelineReport {
             schema: REPORT_SCHEMA,
             name: name.to_owned(),
-            elapsed_ns: self.elapsed_ns,
-            batches: self.batches,
-            rows_in: self.rows_in,
-            bytes_in: self.bytes_in,
-            rows_out: self.rows_out,
-            bytes_out: self.bytes_out,
-            held_bytes_max: self.held_bytes_max,
-            held_bytes: self.held_bytes,
+            totals: self,
             provenance,
             timing,
             unpack,
-            stages: self.stages,
             repack,
-            events: self.events.kept,
-            events_left_out: self.events.left_out,
         }
     }
 }
@@ -251,7 +241,7 @@ impl Totals {
 impl PipelineReport {
     /// Returns all stages, including unpacking and repacking.
     pub fn all_stages(&self) -> impl Iterator<Item = &StageReport> {
-        let stages = std::iter::once(&self.unpack).chain(&self.stages);
+        let stages = std::iter::once(&self.unpack).chain(&self.totals.stages);
         stages.chain([&self.repack])
     }
 }
@@ -260,19 +250,15 @@ impl StageReport {
     /// Computes the bytes of the uncompressed side per second of the time in which it was busy.
     pub(crate) fn compute_throughput(&mut self) {
         let bytes = match self.kind {
-            "decompress" | "unpack" => self.bytes_out,
-            _ => self.bytes_in,
+            "decompress" | "unpack" => self.volume.bytes_out,
+            _ => self.volume.bytes_in,
         };
         let busy_s = self.busy_ns as f64 / 1e9;
         self.throughput_bytes_per_s = if busy_s > 0.0 { bytes as f64 / busy_s } else { 0.0 };
     }
 
     fn add(&mut self, other: Self) {
-        self.batches += other.batches;
-        self.rows_in += other.rows_in;
-        self.bytes_in += other.bytes_in;
-        self.rows_out += other.rows_out;
-        self.bytes_out += other.bytes_out;
+        self.volume.add(other.volume);
         self.busy_ns += other.busy_ns;
         self.queue_batches += other.queue_batches;
         self.queue_bytes += other.queue_bytes;
@@ -284,15 +270,7 @@ impl StageReport {
         if let (Some(node), Some(other)) = (&mut self.node, other.node) {
             node.add(&other);
         }
-        for device in other.devices {
-            let same = |one: &&mut DeviceReport| {
-                (&one.operation, &one.device) == (&device.operation, &device.device)
-            };
-            match self.devices.iter_mut().find(same) {
-                Some(known) => known.join(&device),
-                None => self.devices.push(device),
-            }
-        }
+        other.devices.into_iter().for_each(|device| device.join(&mut self.devices));
         self.compute_throughput();
     }
 }
@@ -312,10 +290,14 @@ impl NodeReport {
     }
 }
 
-/// Events, up to a maximum.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Events {
+/// Events of the stages, up to a maximum.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Events {
+    /// Events in order; the first 256.
+    #[serde(rename = "events")]
     pub kept: Vec<PipelineEvent>,
+    /// Number of further events.
+    #[serde(rename = "events_left_out")]
     pub left_out: u64,
 }
 
@@ -331,11 +313,7 @@ impl Events {
 /// Counters of a stage while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct StageCounts {
-    pub batches: u64,
-    pub rows_in: u64,
-    pub bytes_in: u64,
-    pub rows_out: u64,
-    pub bytes_out: u64,
+    pub volume: Volume,
     busy_ns: u64,
     running: usize,
     busy_since: Option<Instant>,
@@ -344,19 +322,6 @@ pub(crate) struct StageCounts {
 }
 
 impl StageCounts {
-    /// Records the arrival of a batch.
-    pub(crate) fn came(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
-        self.batches += 1;
-        self.bytes_in += bytes;
-        self.rows_in += rows(pieces);
-    }
-
-    /// Records that a batch leaves.
-    pub(crate) fn left(&mut self, pieces: &[PartitionedBatch], bytes: u64) {
-        self.bytes_out += bytes;
-        self.rows_out += rows(pieces);
-    }
-
     /// Records that a thread or the node has started a batch. The stage is busy from the first of them on.
     pub(crate) fn begin(&mut self) {
         self.running += 1;
@@ -392,11 +357,7 @@ impl StageCounts {
             name: name.to_owned(),
             kind,
             placement: placement.to_string(),
-            batches: self.batches,
-            rows_in: self.rows_in,
-            bytes_in: self.bytes_in,
-            rows_out: self.rows_out,
-            bytes_out: self.bytes_out,
+            volume: self.volume,
             busy_ns: self.busy_ns(),
             throughput_bytes_per_s: 0.0,
             queue_batches: 0,
@@ -410,7 +371,7 @@ impl StageCounts {
     }
 }
 
-pub(crate) fn rows(pieces: &[PartitionedBatch]) -> u64 {
+fn rows(pieces: &[PartitionedBatch]) -> u64 {
     pieces.iter().map(|piece| piece.batch.num_rows() as u64).sum()
 }
 
@@ -419,24 +380,15 @@ fn devices(reports: &[(Operation, ExecutorReport)]) -> Vec<DeviceReport> {
     let mut all: Vec<DeviceReport> = Vec::new();
     for (operation, report) in reports {
         for target in report.targets() {
-            let (operation, device) = (operation.to_string(), target.device.clone());
-            let known =
-                (all.iter_mut()).find(|one| (&one.operation, &one.device) == (&operation, &device));
-            match known {
-                Some(known) => known.add(target),
-                None => {
-                    let mut one = DeviceReport {
-                        operation,
-                        device,
-                        jobs: 0,
-                        source_bytes: 0,
-                        cpu_time: CpuTimeReport::default(),
-                        provenance: None,
-                    };
-                    one.add(target);
-                    all.push(one);
-                }
-            }
+            let device = DeviceReport {
+                operation: operation.to_string(),
+                device: target.device.clone(),
+                jobs: target.chunks,
+                source_bytes: target.source_bytes,
+                cpu_time: target.cpu_time,
+                provenance: target.applied.as_ref().map(|applied| applied.provenance),
+            };
+            device.join(&mut all);
         }
     }
     all.retain(|device| device.jobs > 0);
@@ -444,23 +396,16 @@ fn devices(reports: &[(Operation, ExecutorReport)]) -> Vec<DeviceReport> {
 }
 
 impl DeviceReport {
-    fn join(&mut self, other: &Self) {
-        self.jobs += other.jobs;
-        self.source_bytes += other.source_bytes;
-        self.cpu_time.host_ns += other.cpu_time.host_ns;
-        self.cpu_time.dpu_ns += other.cpu_time.dpu_ns;
-        self.cpu_time.emulator_ns += other.cpu_time.emulator_ns;
-        self.provenance = self.provenance.max(other.provenance);
-    }
-
-    fn add(&mut self, target: &TargetReport) {
-        let CpuTime { host_ns, dpu_ns, emulator_ns } = target.cpu_time;
-        self.jobs += target.chunks;
-        self.source_bytes += target.source_bytes;
-        self.cpu_time.host_ns += host_ns;
-        self.cpu_time.dpu_ns += dpu_ns;
-        self.cpu_time.emulator_ns += emulator_ns;
-        let provenance = target.applied.as_ref().map(|applied| applied.provenance);
-        self.provenance = self.provenance.max(provenance);
+    /// Adds this work to that of the same operation and device among `all`.
+    fn join(self, all: &mut Vec<Self>) {
+        let is_same =
+            |one: &&mut Self| (&one.operation, &one.device) == (&self.operation, &self.device);
+        let Some(known) = all.iter_mut().find(is_same) else {
+            return all.push(self);
+        };
+        known.jobs += self.jobs;
+        known.source_bytes += self.source_bytes;
+        known.cpu_time = known.cpu_time.plus(self.cpu_time);
+        known.provenance = known.provenance.max(self.provenance);
     }
 }

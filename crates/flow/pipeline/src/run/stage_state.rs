@@ -102,7 +102,7 @@ impl StageState {
     ) {
         let number = self.base + self.slots.len() as u64;
         let is_done = pieces.is_empty();
-        self.counts.came(&pieces, bytes);
+        self.counts.volume.came(&pieces, bytes);
         self.slots.push_back(Slot {
             tag,
             result: is_done.then(Vec::new),

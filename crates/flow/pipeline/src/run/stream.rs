@@ -12,7 +12,7 @@ use crate::Error;
 use crate::run::engine::{Engine, EngineState};
 use crate::run::packing::Packing;
 use crate::run::report::PipelineReport;
-use crate::run::stream_state::{Done, StreamState};
+use crate::run::stream_state::{BatchResult, StreamState};
 use crate::stage::PartitionedBatch;
 use overside_flow_operators::values_bytes;
 
@@ -105,7 +105,7 @@ impl Stream {
 
     /// Waits for the result of the next batch and returns it. `None` when everything has been pulled. After
     /// an error nothing more comes.
-    pub fn pull(&self) -> Option<Result<Done, Error>> {
+    pub fn pull(&self) -> Option<Result<BatchResult, Error>> {
         let state = self.engine.lock();
         let mut pulled = None;
         let is_there = |stream: &StreamState| stream.is_over() || stream.has_output();
@@ -119,7 +119,7 @@ impl Stream {
 
     /// Returns the result of the next batch without waiting. `None` if it is not there yet, or if
     /// everything has been pulled.
-    pub fn try_pull(&self) -> Option<Result<Done, Error>> {
+    pub fn try_pull(&self) -> Option<Result<BatchResult, Error>> {
         let mut state = self.engine.lock();
         let pulled = state.streams.get_mut(&self.number)?.pull()?;
         self.engine.proceed(state);

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::run::adaptive::Move;
 use crate::run::node::{NodeError, NodeResult, SessionId};
 use crate::run::node_link::Session;
-use crate::run::report::{Events, NodeReport, PipelineEvent, StageReport, Totals, rows};
+use crate::run::report::{Events, NodeReport, PipelineEvent, StageReport, Totals, Volume};
 use crate::run::stage_state::StageState;
 use crate::stage::{PartitionedBatch, bytes_of};
 
@@ -16,7 +16,7 @@ const BATCHES_MAX: usize = 4096;
 
 /// Result of a batch that has passed all stages.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Done {
+pub struct BatchResult {
     /// Tag that the producer gave the batch.
     pub tag: u64,
     /// Resulting batches; empty if all rows were dropped.
@@ -26,7 +26,7 @@ pub struct Done {
 /// State of a stream.
 pub(crate) struct StreamState {
     pub stages: Vec<StageState>,
-    output: VecDeque<(Done, u64)>,
+    output: VecDeque<(BatchResult, u64)>,
     /// Error that ended the stream; `None` once it has been pulled.
     error: Option<Error>,
     /// `true` if no more batches will be pushed: the stream was ended, or failed.
@@ -42,11 +42,7 @@ pub(crate) struct StreamState {
     count: usize,
     pub began: Option<Instant>,
     pub last_done: Option<Instant>,
-    pub batches: u64,
-    pub rows_in: u64,
-    pub bytes_in: u64,
-    pub rows_out: u64,
-    pub bytes_out: u64,
+    pub volume: Volume,
     pub events: Events,
     /// Batches assigned to nodes, which the dispatcher hands over without holding the lock.
     outbox: Vec<Submission>,
@@ -67,11 +63,7 @@ impl StreamState {
             count: 0,
             began: None,
             last_done: None,
-            batches: 0,
-            rows_in: 0,
-            bytes_in: 0,
-            rows_out: 0,
-            bytes_out: 0,
+            volume: Volume::default(),
             events: Events::default(),
             outbox: Vec::new(),
         }
@@ -91,9 +83,7 @@ impl StreamState {
         let pieces: Vec<PartitionedBatch> =
             Some(piece).filter(|piece| piece.batch.num_rows() > 0).into_iter().collect();
         let bytes = bytes_of(&pieces);
-        self.batches += 1;
-        self.rows_in += rows(&pieces);
-        self.bytes_in += bytes;
+        self.volume.came(&pieces, bytes);
         self.count += 1;
         self.hold(bytes);
         self.enter(0, tag, pieces, bytes, now);
@@ -123,17 +113,16 @@ impl StreamState {
             stage.enter(tag, pieces, bytes, now);
             return;
         }
-        self.rows_out += rows(&pieces);
-        self.bytes_out += bytes;
+        self.volume.left(&pieces, bytes);
         self.last_done = Some(now);
-        self.output.push_back((Done { tag, pieces }, bytes));
+        self.output.push_back((BatchResult { tag, pieces }, bytes));
     }
 
     /// Moves finished batches to the next stage, in order.
     fn settle(&mut self, now: Instant) {
         for stage in 0..self.stages.len() {
             while let Some((tag, pieces, bytes)) = self.stages[stage].leave(now) {
-                self.stages[stage].counts.left(&pieces, bytes);
+                self.stages[stage].counts.volume.left(&pieces, bytes);
                 self.enter(stage + 1, tag, pieces, bytes, now);
             }
         }
@@ -141,7 +130,7 @@ impl StreamState {
 
     /// Returns the result of the next batch, or the error that ended the stream; `None` if there is
     /// neither now.
-    pub(crate) fn pull(&mut self) -> Option<Result<Done, Error>> {
+    pub(crate) fn pull(&mut self) -> Option<Result<BatchResult, Error>> {
         if let Some((done, bytes)) = self.output.pop_front() {
             self.held = self.held.saturating_sub(bytes);
             self.count -= 1;
@@ -334,7 +323,7 @@ impl StreamState {
         if self.is_failed {
             return watched;
         }
-        let is_full = !self.has_room(self.bytes_in / self.batches.max(1));
+        let is_full = !self.has_room(self.volume.bytes_in / self.volume.batches.max(1));
         let Some(stage) = self.stages.get_mut(index) else {
             return watched;
         };
@@ -418,9 +407,7 @@ impl StreamState {
         let at_ns = self.began.map_or(0, |began| began.elapsed().as_nanos() as u64);
         self.events.push(PipelineEvent { at_ns, stage: name, message });
     }
-}
 
-impl StreamState {
     /// Returns the statistics of this stream so far.
     pub(crate) fn report(&self) -> Totals {
         let end = if self.is_finished && self.is_idle() { self.last_done } else { None };
@@ -430,11 +417,7 @@ impl StreamState {
         });
         Totals {
             elapsed_ns: elapsed.map_or(0, |elapsed| elapsed.as_nanos() as u64),
-            batches: self.batches,
-            rows_in: self.rows_in,
-            bytes_in: self.bytes_in,
-            rows_out: self.rows_out,
-            bytes_out: self.bytes_out,
+            volume: self.volume,
             held_bytes_max: self.held_max,
             held_bytes: self.held,
             stages: self.stages.iter().map(stage_report).collect(),

@@ -26,7 +26,6 @@ pub(crate) struct Decompress {
     #[serde(default)]
     text: bool,
     /// Maximum length of a decompressed value (default: 64 MiB).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     value_bytes_max: Option<ByteSize>,
 }
 

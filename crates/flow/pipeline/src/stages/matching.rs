@@ -29,7 +29,6 @@ pub(crate) struct Match {
     #[serde(default)]
     patterns: Vec<String>,
     /// File with further patterns, one per line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pattern_file: Option<PathBuf>,
     /// `true` to match letters in both cases.
     #[serde(default)]

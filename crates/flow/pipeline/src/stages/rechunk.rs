@@ -18,10 +18,8 @@ use overside_flow_operators::{RechunkOptions, Rechunker};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rechunk {
     /// Maximum number of rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     rows: Option<usize>,
     /// Approximate maximum of bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<ByteSize>,
 }
 

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, LargeBinaryArray, LargeStringArray, RecordBatch,
-    RecordBatchOptions, StringArray,
-};
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::Error;
@@ -56,7 +54,7 @@ impl BytesColumn {
     /// Returns the batch with a new column in its place.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: the column should be text, but is not UTF-8; [`Error::BatchBytes`].
+    /// [`Error::Damaged`]: the column should be text, but is not UTF-8, or its values are too long for its type.
     pub(super) fn replaced(
         &self,
         batch: &RecordBatch,
@@ -113,28 +111,11 @@ impl NewValues {
     }
 
     fn array(self, field: &Field, nulls: Option<NullBuffer>) -> Result<ArrayRef, Error> {
-        let bytes = self.bytes.len() as u64;
-        let values = Buffer::from_vec(self.bytes);
-        let long = || OffsetBuffer::new(ScalarBuffer::from(self.ends.clone()));
-        let short = || {
-            let ends = self.ends.iter().map(|end| i32::try_from(*end));
-            let ends: Result<Vec<i32>, _> = ends.collect();
-            let ends = ends.map_err(|_| Error::BatchBytes { bytes })?;
-            Ok::<_, Error>(OffsetBuffer::new(ScalarBuffer::from(ends)))
-        };
-        let no_text = |error: arrow_schema::ArrowError| {
-            let name = field.name();
-            Error::Damaged(format!("column {name:?} is to be text: {error}"))
-        };
-        Ok(match field.data_type() {
-            DataType::Utf8 => {
-                Arc::new(StringArray::try_new(short()?, values, nulls).map_err(no_text)?)
-            }
-            DataType::LargeUtf8 => {
-                Arc::new(LargeStringArray::try_new(long(), values, nulls).map_err(no_text)?)
-            }
-            DataType::LargeBinary => Arc::new(LargeBinaryArray::try_new(long(), values, nulls)?),
-            _ => Arc::new(BinaryArray::try_new(short()?, values, nulls)?),
-        })
+        let ends = OffsetBuffer::new(ScalarBuffer::from(self.ends));
+        let bytes = LargeBinaryArray::try_new(ends, Buffer::from_vec(self.bytes), nulls)?;
+        let strict = CastOptions { safe: false, ..CastOptions::default() };
+        let (name, kind) = (field.name(), field.data_type());
+        cast_with_options(&bytes, kind, &strict)
+            .map_err(|error| Error::Damaged(format!("column {name:?} is to be {kind}: {error}")))
     }
 }

@@ -288,15 +288,17 @@ fn columns_that_cannot_play_a_role_are_refused() {
         let made = Enlarger::new(&sample.schema(), std::slice::from_ref(&sample), &roles, 1);
         made.err().expect("an error").to_string()
     };
-    let named = |name: &str| Some(name.to_owned());
-    assert!(error(Roles { id: named("LAT"), ..Roles::default() }).contains("LAT"));
-    assert!(error(Roles { time: named("VesselName"), ..Roles::default() }).contains("VesselName"));
-    assert!(error(Roles { id: named("nobody"), ..Roles::default() }).contains("MMSI"));
-    let values = Some(vec!["CallSign".to_owned()]);
-    assert!(error(Roles { values, ..Roles::default() }).contains("CallSign"));
-    let (id, time) = (named("MMSI"), named("MMSI"));
-    let both = Roles { id, time, values: None };
-    assert!(error(both).contains("at once"));
+    let (ship, text) = (|| Some("MMSI".to_owned()), Some(vec!["CallSign".to_owned()]));
+    for (id, time, values, part) in [
+        (Some("LAT".into()), None, None, "LAT"),
+        (None, Some("VesselName".into()), None, "VesselName"),
+        (Some("nobody".into()), None, None, "MMSI"),
+        (None, None, text, "CallSign"),
+        (ship(), ship(), None, "at once"),
+    ] {
+        let error = error(Roles { id, time, values });
+        assert!(error.contains(part), "{part}: {error}");
+    }
     let names = sample.project(&[7]).unwrap();
     let same = Enlarger::new(&names.schema(), &[names], &Roles::default(), 1);
     assert!(same.err().expect("an error").to_string().contains("time"));

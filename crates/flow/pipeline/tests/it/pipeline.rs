@@ -12,7 +12,7 @@ use overside_device::{Provenance, Timing};
 use overside_flow::Error;
 use overside_flow::pack::CodecPool;
 use overside_flow::{
-    Completions, Definition, Done, InProcessNode, Node, NodeError, NodeResult, NodeStage,
+    BatchResult, Completions, Definition, InProcessNode, Node, NodeError, NodeResult, NodeStage,
     PartitionedBatch, Pipeline, PipelineReport, StageDefinition, StageReport, StageRunner, Stream,
 };
 use overside_ops::{Config, Format, Operation, prepare};
@@ -36,7 +36,7 @@ fn started(stages: &str, nodes: &str) -> Pipeline {
 }
 
 /// Pushes all batches from one thread and pulls on another.
-fn run(stream: &Stream, batches: &[RecordBatch]) -> Result<Vec<Done>, Error> {
+fn run(stream: &Stream, batches: &[RecordBatch]) -> Result<Vec<BatchResult>, Error> {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for (tag, batch) in batches.iter().enumerate() {
@@ -50,14 +50,14 @@ fn run(stream: &Stream, batches: &[RecordBatch]) -> Result<Vec<Done>, Error> {
     })
 }
 
-fn ran(pipeline: &Pipeline, batches: &[RecordBatch]) -> (Vec<Done>, PipelineReport) {
+fn ran(pipeline: &Pipeline, batches: &[RecordBatch]) -> (Vec<BatchResult>, PipelineReport) {
     let stream = pipeline.stream(batches[0].schema_ref()).unwrap();
     let done = run(&stream, batches).unwrap_or_else(|error| panic!("{error}"));
     (done, stream.report())
 }
 
 /// Runs the stages one after the other, each batch by itself. Returns the results that a pipeline must give.
-fn oracle(definition: &Definition, batches: &[RecordBatch]) -> Vec<Done> {
+fn oracle(definition: &Definition, batches: &[RecordBatch]) -> Vec<BatchResult> {
     let mut schema = batches[0].schema();
     let mut runners = Vec::new();
     for stage in &definition.stages {
@@ -72,7 +72,7 @@ fn oracle(definition: &Definition, batches: &[RecordBatch]) -> Vec<Done> {
             pieces = runner.run(pieces).unwrap();
         }
         let tag = tag as u64;
-        Done { tag, pieces }
+        BatchResult { tag, pieces }
     };
     batches.iter().enumerate().map(of_batch).collect()
 }
@@ -148,7 +148,7 @@ fn logs_are_the_same_bytes_in_every_placement() {
         let (done, report) = ran(&pipeline, &batches);
         let expected = expected.get_or_insert_with(|| oracle(pipeline.definition(), &batches));
         assert_eq!(&done, expected, "{placement}");
-        let of_stages = report.stages.iter();
+        let of_stages = report.totals.stages.iter();
         let node: u64 = of_stages
             .clone()
             .filter_map(|stage| stage.node.as_ref())
@@ -178,39 +178,26 @@ fn logs_are_the_same_bytes_in_every_placement() {
 #[test]
 fn devices_take_part_and_the_report_says_what_their_times_are() {
     let batches = logs(14, 12, 12);
-    let stage = |text: &str, placement: &str| format!("[[stages]]\n{text}\n{placement}\n");
-    let expected = {
-        let stages = [
-            "decompress = { column = \"block\", codec = \"gzip\" }",
+    let stages = |placement: &str| {
+        let first = "[[stages]]\ndecompress = { column = \"block\", codec = \"gzip\" }\n";
+        let placed = [
             "compress = { column = \"block\", codec = \"deflate\" }",
             "decompress = { column = \"block\", codec = \"deflate\", text = true }",
             "match = { column = \"block\", patterns = [\"ERROR\"], per = \"line\" }",
         ];
-        let stages = stages.map(|text| stage(text, "")).concat();
-        oracle(&definition(&stages, ""), &batches)
+        first.to_owned() + &placed.map(|text| format!("[[stages]]\n{text}\n{placement}\n")).concat()
     };
+    let expected = oracle(&definition(&stages(""), ""), &batches);
     for placement in ["device", "split:50", "adaptive"] {
         let placement = format!("placement = \"{placement}\"\ndevice = \"emulated:bf2\"");
-        let stages = [
-            stage("decompress = { column = \"block\", codec = \"gzip\" }", ""),
-            stage("compress = { column = \"block\", codec = \"deflate\" }", &placement),
-            stage(
-                "decompress = { column = \"block\", codec = \"deflate\", text = true }",
-                &placement,
-            ),
-            stage(
-                "match = { column = \"block\", patterns = [\"ERROR\"], per = \"line\" }",
-                &placement,
-            ),
-        ];
-        let pipeline = started(&stages.concat(), "");
+        let pipeline = started(&stages(&placement), "");
         let (done, report) = ran(&pipeline, &batches);
         assert_eq!(done, expected, "{placement}");
         let of_card = |stage: &StageReport| {
             let card = stage.devices.iter().find(|device| device.device == "emulated:bf2");
             card.map_or(0, |card| card.jobs)
         };
-        let jobs: u64 = report.stages[1..].iter().map(of_card).sum();
+        let jobs: u64 = report.totals.stages[1..].iter().map(of_card).sum();
         if jobs > 0 {
             let emulated = (Provenance::Emulated, Timing::Paced);
             assert_eq!((report.provenance, report.timing), emulated, "{placement}");
@@ -252,7 +239,7 @@ fn rows_without_a_key_are_a_partition_of_their_own() {
         assert_eq!(nulls, expected);
     }
     assert!(pieces.iter().any(|piece| piece.partition == Some(3)));
-    assert_eq!((report.rows_in, report.rows_out), (250, 250));
+    assert_eq!((report.totals.volume.rows_in, report.totals.volume.rows_out), (250, 250));
 }
 
 #[test]
@@ -266,6 +253,7 @@ fn a_node_that_dies_loses_nothing_and_doubles_nothing() {
             let (done, report) = ran(&pipeline, &batches);
             assert_eq!(done, oracle(pipeline.definition(), &batches), "{placement}, {lost_after}");
             let losses: u64 = report
+                .totals
                 .stages
                 .iter()
                 .filter_map(|stage| stage.node.as_ref())
@@ -274,7 +262,7 @@ fn a_node_that_dies_loses_nothing_and_doubles_nothing() {
             assert!(losses > 0 || case == 2, "{placement}: {report:?}");
             if losses > 0 {
                 let events: Vec<&str> =
-                    report.events.iter().map(|event| event.message.as_str()).collect();
+                    report.totals.events.kept.iter().map(|event| event.message.as_str()).collect();
                 assert!(events.iter().any(|event| event.contains("set to be lost")), "{events:?}");
             }
         }
@@ -288,11 +276,13 @@ fn a_slow_node_gives_work_back_under_adaptive() {
     let pipeline = started(&log_stages(PLACEMENTS[3]), &node);
     let (done, report) = ran(&pipeline, &batches);
     assert_eq!(done, oracle(pipeline.definition(), &batches));
-    let decompress = &report.stages[0];
+    let decompress = &report.totals.stages[0];
     let node = decompress.node.as_ref().unwrap();
     assert!(node.moves_back >= 1, "{report:?}");
     assert!(decompress.host.batches > node.batches, "{report:?}");
-    assert!(report.events.iter().any(|event| event.message.contains("back to the host")));
+    assert!(
+        report.totals.events.kept.iter().any(|event| event.message.contains("back to the host"))
+    );
 }
 
 #[test]
@@ -369,11 +359,9 @@ fn stages_say_which_columns_they_cannot_take() {
 
 #[test]
 fn memory_is_bounded_and_back_pressure_reaches_the_input() {
-    let text = "memory = \"1 MiB\"\nstreams = 1\n";
-    let stages = "[[stages]]\ndecompress = { column = \"block\", codec = \"gzip\" }\n";
-    let text = format!("{HEAD}{text}{stages}{OUT}");
-    let definition = Definition::parse("p.toml", &text, Path::new("")).unwrap();
-    let pipeline = Pipeline::new(definition, no_nodes).unwrap();
+    let stages = "memory = \"1 MiB\"\nstreams = 1\n\
+                  [[stages]]\ndecompress = { column = \"block\", codec = \"gzip\" }\n";
+    let pipeline = started(stages, "");
     // Each batch becomes 400 KB.
     let block = compressed(Format::Gzip, &vec![b'x'; 100_000]);
     let blocks = BinaryArray::from_iter_values((0..4).map(|_| &block));
@@ -386,15 +374,15 @@ fn memory_is_bounded_and_back_pressure_reaches_the_input() {
     while std::time::Instant::now() < deadline {
         match stream.try_push(taken, batch.clone()).unwrap() {
             None => taken += 1,
-            Some(_) if stream.report().held_bytes > 1 << 19 => break,
+            Some(_) if stream.report().totals.held_bytes > 1 << 19 => break,
             Some(_) => std::thread::yield_now(),
         }
     }
-    let held = stream.report().held_bytes_max;
+    let held = stream.report().totals.held_bytes_max;
     assert!((1 << 19..3 << 20).contains(&held), "{held} bytes held");
     assert!(pipeline.stream(batch.schema_ref()).is_err(), "one stream at a time");
     stream.finish();
-    let done: Vec<Done> = std::iter::from_fn(|| stream.pull()).map(Result::unwrap).collect();
+    let done: Vec<BatchResult> = std::iter::from_fn(|| stream.pull()).map(Result::unwrap).collect();
     assert_eq!(done.len() as u64, taken);
     drop(stream);
     assert!(pipeline.stream(batch.schema_ref()).is_ok());
@@ -418,7 +406,7 @@ fn a_pipeline_on_its_caller_needs_no_other_thread() {
     done.extend(std::iter::from_fn(|| stream.pull()).map(Result::unwrap));
     assert_eq!(done, oracle(pipeline.definition(), &batches));
     let report = stream.report();
-    assert!(report.stages.iter().all(|stage| stage.host.cpu_ns > 0), "{report:?}");
+    assert!(report.totals.stages.iter().all(|stage| stage.host.cpu_ns > 0), "{report:?}");
 }
 
 /// Node that randomly answers twice or too late, or reports a failure.
@@ -498,7 +486,7 @@ fn a_stream_that_is_dropped_ends_what_it_has() {
             stream.push(tag as u64, batch.clone()).unwrap();
         }
         drop(stream);
-        assert_eq!(pipeline.report().batches, 10);
+        assert_eq!(pipeline.report().totals.volume.batches, 10);
     }
 }
 
@@ -545,7 +533,7 @@ fn under_adaptive_the_host_repeats_what_a_silent_node_has() {
     }
     let report = stream.report();
     assert_eq!(done, oracle(pipeline.definition(), &batches));
-    for stage in &report.stages {
+    for stage in &report.totals.stages {
         let node = stage.node.as_ref().unwrap();
         assert_eq!((node.batches, node.losses), (0, 0), "{report:?}");
         assert_eq!(stage.host.batches, 60, "{report:?}");
@@ -555,19 +543,18 @@ fn under_adaptive_the_host_repeats_what_a_silent_node_has() {
 #[test]
 fn nodes_do_not_fill_memory_before_a_slower_one() {
     // Each batch becomes 64 KB on one node, and stays so long on the other that many wait.
-    let stages = "[[stages]]\ndecompress = { column = \"block\", codec = \"gzip\" }\nplacement = \"quick\"\n\
+    let stages = "memory = \"1 MiB\"\nstreams = 1\n\
+                  [[stages]]\ndecompress = { column = \"block\", codec = \"gzip\" }\nplacement = \"quick\"\n\
                   [[stages]]\ncompress = { column = \"block\", codec = \"zstd\" }\nplacement = \"slow\"\n";
     let nodes = "[nodes.quick]\naddress = \"in-process\"\n[nodes.slow]\naddress = \"in-process\"\nslowdown = 50.0\n";
-    let text = format!("{HEAD}memory = \"1 MiB\"\nstreams = 1\n{stages}{nodes}{OUT}");
-    let definition = Definition::parse("p.toml", &text, Path::new("")).unwrap();
-    let pipeline = Pipeline::new(definition, no_nodes).unwrap();
+    let pipeline = started(stages, nodes);
     let block = compressed(Format::Gzip, &vec![b'x'; 64 << 10]);
     let blocks: ArrayRef = Arc::new(BinaryArray::from_iter_values([&block]));
     let batch = RecordBatch::try_from_iter([("block", blocks)]).unwrap();
     let (done, report) = ran(&pipeline, &vec![batch; 200]);
     assert_eq!(done.len(), 200);
     // The 8 batches that the node has when the memory is full grow further.
-    let held = report.held_bytes_max;
+    let held = report.totals.held_bytes_max;
     assert!(held <= (1 << 20) + 10 * (65 << 10), "{held} bytes held");
 }
 
@@ -630,10 +617,10 @@ proptest! {
         let expected = oracle(pipeline.definition(), &batches);
         let (done, report) = ran(&pipeline, &batches);
         prop_assert_eq!(done, expected);
-        prop_assert_eq!(report.batches, batches.len() as u64);
-        for stage in &report.stages {
+        prop_assert_eq!(report.totals.volume.batches, batches.len() as u64);
+        for stage in &report.totals.stages {
             let node = stage.node.as_ref().map_or(0, |node| node.batches);
-            prop_assert!(stage.host.batches + node <= stage.batches);
+            prop_assert!(stage.host.batches + node <= stage.volume.batches);
         }
     }
 }

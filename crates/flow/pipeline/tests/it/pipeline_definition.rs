@@ -9,16 +9,11 @@ use overside_flow::{Definition, Destination, StageDefinition, StagePlacement};
 use crate::pipeline_checks;
 
 const HEAD: &str = "schema = \"flow-pipeline/1\"\nname = \"logs\"\n";
-const DPU0: &str = "[nodes.dpu0]\naddress = \"grpc://10.0.0.2:31337\"\n";
 const OUT: &str = "[outputs.all]\nto = \"out\"\n";
 
 fn parse(text: &str) -> Result<Definition, String> {
     let definition = Definition::parse("p.toml", text, Path::new("/flows"));
     definition.map_err(|error| error.to_string())
-}
-
-fn refusal(text: &str) -> String {
-    parse(text).expect_err("is refused")
 }
 
 #[test]
@@ -114,180 +109,126 @@ fn stages_travel_as_text() {
     }
 }
 
+/// Stages, and parts of the messages with which they are refused.
+const STAGES: &[(&str, &str)] = &[
+    ("filtre = 'x'", "stages.0.filtre | no such key | did you mean \"filter\"?"),
+    ("name = 'a'", "stages.0 | it does nothing | filter"),
+    ("filter = 'x'\nselect = 'y'", "stages.0 | several | filter, select"),
+    ("filter = 'x'\nplacement = 'dpu9'", "placement | \"dpu9\" | host"),
+    ("filter = 'x'\nplacement = 'split:101'", "placement | 101 | percentage"),
+    ("filter = 'x'\nplacement = 'adaptive'", "placement | nothing | node"),
+    ("filter = 'x'\ndevice = 'cpu'", "device | no device does filter | leave"),
+    ("match = { column = 'a' }", "match.patterns | 0 patterns | pattern_file"),
+    ("match = { column = 'a', patterns = ['('] }", "patterns | compile | ("),
+    ("match = { column = 'a', pattern_file = 'no' }", "pattern_file | /flows/no | readable"),
+    ("partition = { key = 'a', by = 'hash:1' }", "partition.by | not 1 | 2"),
+    ("decompress = { column = 'a', codec = 'brotli' }", "codec | brotli | zstd"),
+    ("compress = { column = 'a', codec = 'zstd:99' }", "compress.codec | 99 | levels"),
+    ("sort = []", "sort | 0 columns | 1 to 64"),
+];
+
+/// Text behind the output, and parts of the messages with which it is refused.
+const OUTPUTS: &[(&str, &str)] = &[
+    ("pace = 1", "p.toml:5:1 | no such key | to"),
+    (
+        "tree = { id = 'a', time = 't', levels = 11 }",
+        "outputs.all.tree | too many leaves | from 1 to 10",
+    ),
+    (
+        "tree = { id = 'a', time = 't' }\nformat = 'csv'",
+        "outputs.all.format | a tree has files of its own kind | leave it out",
+    ),
+    ("partitions = '0'", "outputs.all.partitions | no stage | leave"),
+    ("format = 'csv'\ncodec = 'lz4'", "outputs.all.format | csv | another"),
+    ("[outputs.b]\nto = 'out'", "outputs.b.to | \"all\" writes there | its own"),
+    (
+        "tree = { id = 'a', time = 't', next = ['grpc://h:1/p'] }",
+        "outputs.all.tree.next | 1 next nodes | power of two",
+    ),
+    (
+        "tree = { id = 'a', time = 't', next = ['grpc://h:1/p', 'grpc://h:1/p'] }",
+        "outputs.all.tree.next | is there twice | a tree for each",
+    ),
+    (
+        "tree = { id = 'a', time = 't', bits = 1, next = ['grpc://h:1/p', 'grpc://h:2/p'] }",
+        "outputs.all.tree.next | how it is split | leave out",
+    ),
+    (
+        "tree = { id = 'a', time = 't', next = ['grpc://h:1/p', 'there'] }",
+        "outputs.all.tree.next | \"there\" | grpc://HOST:PORT",
+    ),
+    ("[unpack]\nplacement = 'device'", "unpack.placement | no device | NAME"),
+    ("[repack]\ndevice = 'emulated:bf2'", "repack.device | host | placement = \"device\""),
+    ("[repack]\nplacement = 'dpu0'", "repack.placement | \"dpu0\" | adaptive"),
+    (
+        "[unpack]\nplacement = 'split:50'\nnode = 'dpu1'\n[nodes.dpu0]\naddress = 'grpc://h:1'",
+        "unpack.node | \"dpu1\" | \"dpu0\"",
+    ),
+    (
+        "[repack]\nplacement = 'dpu0'\ndevice = 'dpu0/emulated:bf2'\n\
+         [nodes.dpu0]\naddress = 'grpc://h:1'",
+        "repack.node | machine in its name | leave out",
+    ),
+    (
+        "[repack]\nplacement = 'here'\n[nodes.here]\naddress = 'in-process'",
+        "repack.node | no agent | without a node",
+    ),
+    ("[nodes.host]\naddress = 'in-process'", "nodes.host | placement | another"),
+    ("[nodes.n]\naddress = 'in-process'\ncodec = 'lz4'", "nodes.n.codec | in-process | leave"),
+    (
+        "[nodes.n]\naddress = 'grpc://x:1'\ncodec = 'lz4'\nouter = 'gzip'",
+        "nodes.n.outer | exclude | leave",
+    ),
+    ("[nodes.n]\naddress = 'tcp://x'", "nodes.n.address | not an | grpc://"),
+    ("[nodes.n]\naddress = 'grpc://x:1'\nslowdown = 2", "slowdown | grpc | leave"),
+    ("[nodes.n]\nwindow = 2", "nodes.n | no address | resources"),
+    (
+        "[nodes.n]\naddress = 'grpc://x:1'\nresources = { bf2 = 1 }",
+        "nodes.n.resources | Ray | leave",
+    ),
+    ("[nodes.n]\nresources = { bf2 = 0 }", "nodes.n.resources | 0 of bf2 | above 0"),
+    ("[nodes.n]\nresources = { CPU = 1 }", "nodes.n.resources | by itself | custom"),
+    ("[nodes.n]\nresources = { 'a b' = 1 }", "nodes.n.resources | no name | letters"),
+    (
+        "[nodes.n]\nresources = { bf2 = 1 }\npassword_file = 'p'",
+        "nodes.n.password_file | its own | leave",
+    ),
+    ("[nodes.n]\nresources = { bf2 = 1 }\nthreads = 2", "nodes.n.threads | Ray | leave"),
+];
+
+/// Text behind the head, and parts of the messages with which it is refused.
+const DEFINITIONS: &[(&str, &str)] = &[
+    ("", "outputs | there is none | add [outputs.NAME]"),
+    ("memory = '1 KiB'\n[outputs.all]\nto = 'out'", "memory | out of range | 1 MiB"),
+    (
+        "[outputs.all]\nto = 's3://b/p'\ntree = { id = 'a', time = 't' }",
+        "outputs.all.tree | no directory of this machine | service",
+    ),
+    (
+        "[[stages]]\npartition = { key = 'a', by = 'bits:1' }\n\
+         [outputs.all]\nto = 'out'\npartitions = '0'",
+        "outputs | partition 1 goes nowhere | partitions",
+    ),
+    (
+        "[outputs.s]\nto = 'subscribers'\ncodec = 'lz4'",
+        "codec | no files | a subscriber asks for it",
+    ),
+    ("[outputs.s]\nto = 'grpc://h:1/p'\nformat = 'parquet'", "outputs.s.format | no files | leave"),
+    ("[outputs.s]\nto = 'grpc://h:1/p'\nouter = 'zstd:99'", "outputs.s.outer | 99 | level"),
+    ("[outputs.s]\nto = 'ftp://x'", "outputs.s.to | ftp | s3://"),
+];
+
 #[test]
 fn what_is_wrong_is_said_with_its_place_and_a_remedy() {
-    let stage = |text: &str| format!("{HEAD}[[stages]]\n{text}\n{OUT}");
-    let cases = [
-        (format!("{HEAD}{OUT}pace = 1"), ["p.toml:5:1", "no such key", "to"]),
-        (
-            format!("schema = \"flow-pipeline/2\"\n{OUT}"),
-            ["p.toml:1:1", "not known", "flow-pipeline/1"],
-        ),
-        (format!("{HEAD}memory = \"1 KiB\"\n{OUT}"), ["memory", "out of range", "1 MiB"]),
-        (HEAD.to_owned(), ["outputs", "there is none", "add [outputs.NAME]"]),
-        (
-            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", levels = 11 }}"),
-            ["outputs.all.tree", "too many leaves", "from 1 to 10"],
-        ),
-        (
-            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\" }}\nformat = \"csv\""),
-            ["outputs.all.format", "a tree has files of its own kind", "leave it out"],
-        ),
-        (
-            format!(
-                "{HEAD}[outputs.all]\nto = \"s3://b/p\"\ntree = {{ id = \"a\", time = \"t\" }}"
-            ),
-            ["outputs.all.tree", "no directory of this machine", "service"],
-        ),
-        (stage("filtre = \"x\""), ["stages.0.filtre", "no such key", "did you mean \"filter\"?"]),
-        (stage("name = \"a\""), ["stages.0", "it does nothing", "filter"]),
-        (stage("filter = \"x\"\nselect = \"y\""), ["stages.0", "several", "filter, select"]),
-        (stage("filter = \"x\"\nplacement = \"dpu9\""), ["placement", "\"dpu9\"", "host"]),
-        (stage("filter = \"x\"\nplacement = \"split:101\""), ["placement", "101", "percentage"]),
-        (stage("filter = \"x\"\nplacement = \"adaptive\""), ["placement", "nothing", "node"]),
-        (stage("filter = \"x\"\ndevice = \"cpu\""), ["device", "no device does filter", "leave"]),
-        (stage("match = { column = \"a\" }"), ["match.patterns", "0 patterns", "pattern_file"]),
-        (stage("match = { column = \"a\", patterns = [\"(\"] }"), ["patterns", "compile", "("]),
-        (
-            stage("match = { column = \"a\", pattern_file = \"no\" }"),
-            ["pattern_file", "/flows/no", "readable"],
-        ),
-        (stage("partition = { key = \"a\", by = \"hash:1\" }"), ["partition.by", "not 1", "2"]),
-        (stage("decompress = { column = \"a\", codec = \"brotli\" }"), ["codec", "brotli", "zstd"]),
-        (
-            stage("compress = { column = \"a\", codec = \"zstd:99\" }"),
-            ["compress.codec", "99", "levels"],
-        ),
-        (stage("sort = []"), ["sort", "0 columns", "1 to 64"]),
-        (
-            format!(
-                "{HEAD}[[stages]]\npartition = {{ key = \"a\", by = \"bits:1\" }}\n{OUT}partitions = \"0\""
-            ),
-            ["outputs", "partition 1 goes nowhere", "partitions"],
-        ),
-        (format!("{HEAD}{OUT}partitions = \"0\""), ["outputs.all.partitions", "no stage", "leave"]),
-        (
-            format!("{HEAD}[outputs.s]\nto = \"subscribers\"\ncodec = \"lz4\""),
-            ["codec", "no files", "a subscriber asks for it"],
-        ),
-        (
-            format!("{HEAD}[outputs.s]\nto = \"grpc://h:1/p\"\nformat = \"parquet\""),
-            ["outputs.s.format", "no files", "leave"],
-        ),
-        (
-            format!("{HEAD}[outputs.s]\nto = \"grpc://h:1/p\"\nouter = \"zstd:99\""),
-            ["outputs.s.outer", "99", "level"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\naddress = \"in-process\"\ncodec = \"lz4\""),
-            ["nodes.n.codec", "in-process", "leave"],
-        ),
-        (
-            format!(
-                "{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\ncodec = \"lz4\"\nouter = \"gzip\""
-            ),
-            ["nodes.n.outer", "exclude", "leave"],
-        ),
-        (
-            format!("{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\"] }}"),
-            ["outputs.all.tree.next", "1 next nodes", "power of two"],
-        ),
-        (
-            format!(
-                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"grpc://h:1/p\"] }}"
-            ),
-            ["outputs.all.tree.next", "is there twice", "a tree for each"],
-        ),
-        (
-            format!(
-                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", bits = 1, next = [\"grpc://h:1/p\", \"grpc://h:2/p\"] }}"
-            ),
-            ["outputs.all.tree.next", "how it is split", "leave out"],
-        ),
-        (
-            format!(
-                "{HEAD}{OUT}tree = {{ id = \"a\", time = \"t\", next = [\"grpc://h:1/p\", \"there\"] }}"
-            ),
-            ["outputs.all.tree.next", "\"there\"", "grpc://HOST:PORT"],
-        ),
-        (
-            format!("{HEAD}{OUT}[unpack]\nplacement = \"device\""),
-            ["unpack.placement", "no device", "NAME"],
-        ),
-        (
-            format!("{HEAD}{OUT}[repack]\ndevice = \"emulated:bf2\""),
-            ["repack.device", "host", "placement = \"device\""],
-        ),
-        (
-            format!("{HEAD}{OUT}[repack]\nplacement = \"dpu0\""),
-            ["repack.placement", "\"dpu0\"", "adaptive"],
-        ),
-        (
-            format!("{HEAD}{OUT}[unpack]\nplacement = \"split:50\"\nnode = \"dpu1\"\n{DPU0}"),
-            ["unpack.node", "\"dpu1\"", "\"dpu0\""],
-        ),
-        (
-            format!(
-                "{HEAD}{OUT}[repack]\nplacement = \"dpu0\"\ndevice = \"dpu0/emulated:bf2\"\n{DPU0}"
-            ),
-            ["repack.node", "machine in its name", "leave out"],
-        ),
-        (
-            format!(
-                "{HEAD}{OUT}[repack]\nplacement = \"here\"\n[nodes.here]\naddress = \"in-process\""
-            ),
-            ["repack.node", "no agent", "without a node"],
-        ),
-        (
-            format!("{HEAD}{OUT}format = \"csv\"\ncodec = \"lz4\""),
-            ["outputs.all.format", "csv", "another"],
-        ),
-        (
-            format!("{HEAD}{OUT}[outputs.b]\nto = \"out\""),
-            ["outputs.b.to", "\"all\" writes there", "its own"],
-        ),
-        (format!("{HEAD}[outputs.s]\nto = \"ftp://x\""), ["outputs.s.to", "ftp", "s3://"]),
-        (
-            format!("{HEAD}{OUT}[nodes.host]\naddress = \"in-process\""),
-            ["nodes.host", "placement", "another"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\naddress = \"tcp://x\""),
-            ["nodes.n.address", "not an", "grpc://"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nslowdown = 2"),
-            ["slowdown", "grpc", "leave"],
-        ),
-        (format!("{HEAD}{OUT}[nodes.n]\nwindow = 2"), ["nodes.n", "no address", "resources"]),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\naddress = \"grpc://x:1\"\nresources = {{ bf2 = 1 }}"),
-            ["nodes.n.resources", "Ray", "leave"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 0 }}"),
-            ["nodes.n.resources", "0 of bf2", "above 0"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ CPU = 1 }}"),
-            ["nodes.n.resources", "by itself", "custom"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ \"a b\" = 1 }}"),
-            ["nodes.n.resources", "no name", "letters"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 1 }}\npassword_file = \"p\""),
-            ["nodes.n.password_file", "its own", "leave"],
-        ),
-        (
-            format!("{HEAD}{OUT}[nodes.n]\nresources = {{ bf2 = 1 }}\nthreads = 2"),
-            ["nodes.n.threads", "Ray", "leave"],
-        ),
-    ];
-    for (text, expected) in cases {
-        let message = refusal(&text);
-        for part in expected {
+    let schema = format!("schema = \"flow-pipeline/2\"\n{OUT}");
+    let cases = (STAGES.iter())
+        .map(|(text, parts)| (format!("{HEAD}[[stages]]\n{text}\n{OUT}"), *parts))
+        .chain(OUTPUTS.iter().map(|(text, parts)| (format!("{HEAD}{OUT}{text}"), *parts)))
+        .chain(DEFINITIONS.iter().map(|(text, parts)| (format!("{HEAD}{text}"), *parts)))
+        .chain([(schema, "p.toml:1:1 | not known | flow-pipeline/1")]);
+    for (text, parts) in cases {
+        let message = parse(&text).expect_err("is refused");
+        for part in parts.split(" | ") {
             assert!(message.contains(part), "{part:?} is not in {message:?}");
         }
     }

@@ -119,29 +119,19 @@ pub(crate) fn text(data: &[u8]) {
 fn values() -> RecordBatch {
     let decimals = Decimal128Array::from(vec![Some(150), None, Some(-275), Some(0), Some(1000)]);
     let decimals = decimals.with_precision_and_scale(10, 2).expect("a type");
-    let times = vec![Some(i64::MAX), Some(0), None, Some(-1), Some(1_641_168_003_000_000)];
-    let words = vec![Some("ISLAND"), Some("a%b"), None, Some(""), Some("é\n")];
+    let times = [Some(i64::MAX), Some(0), None, Some(-1), Some(1_641_168_003_000_000)];
+    let words = [Some("ISLAND"), Some("a%b"), None, Some(""), Some("é\n")];
     let port: DictionaryArray<types::Int8Type> = ["a", "b", "a", "c", "b"].into_iter().collect();
-    let floats = vec![Some(0.5), Some(-0.0), None, Some(f64::NAN), Some(1e300)];
     let columns: Vec<(&str, ArrayRef)> = vec![
-        (
-            "i",
-            Arc::new(Int64Array::from(vec![
-                Some(1),
-                Some(i64::MIN),
-                None,
-                Some(i64::MAX),
-                Some(0),
-            ])),
-        ),
-        ("u", Arc::new(UInt8Array::from(vec![Some(1), Some(200), Some(3), None, Some(0)]))),
-        ("x", Arc::new(Float64Array::from(floats))),
+        ("i", create_array!(Int64, [Some(1), Some(i64::MIN), None, Some(i64::MAX), Some(0)])),
+        ("u", create_array!(UInt8, [Some(1), Some(200), Some(3), None, Some(0)])),
+        ("x", create_array!(Float64, [Some(0.5), Some(-0.0), None, Some(f64::NAN), Some(1e300)])),
         ("d", Arc::new(decimals)),
         ("day", Arc::new(Date32Array::from(vec![18_993, i32::MIN, 0, 1, i32::MAX]))),
-        ("at", Arc::new(TimestampMicrosecondArray::from(times))),
-        ("s", Arc::new(StringArray::from(words.clone()))),
-        ("v", Arc::new(StringViewArray::from(words))),
-        ("ok", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None, Some(true), None]))),
+        ("at", create_array!(TimestampMicrosecond, times.to_vec())),
+        ("s", create_array!(Utf8, words.to_vec())),
+        ("v", create_array!(Utf8View, words.to_vec())),
+        ("ok", create_array!(Boolean, [Some(true), Some(false), None, Some(true), None])),
         ("port", Arc::new(port)),
     ];
     let nullable = columns.into_iter().map(|(name, column)| (name, column, true));

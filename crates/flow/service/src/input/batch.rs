@@ -62,18 +62,22 @@ impl Batch {
         }
     }
 
+    /// Returns the metadata of the batch, as one of an output if that is named.
+    pub fn metadata(&self, output: Option<&str>) -> BatchMetadata {
+        BatchMetadata {
+            producer: Some((*self.producer).into()),
+            sequence: Some(self.sequence),
+            output: output.map(Into::into),
+            partition: self.partition,
+        }
+    }
+
     /// Appends a record that [`Batch::from_record`] reads.
     ///
     /// # Errors
     /// [`TableError`]: its columns cannot be written.
     pub fn write_record(&self, out: &mut Vec<u8>) -> Result<(), TableError> {
-        let metadata = BatchMetadata {
-            producer: Some((*self.producer).into()),
-            sequence: Some(self.sequence),
-            output: None,
-            partition: self.partition,
-        };
-        let metadata = metadata.to_bytes();
+        let metadata = self.metadata(None).to_bytes();
         out.extend_from_slice(&(metadata.len() as u32).to_le_bytes());
         out.extend_from_slice(&metadata);
         let options = PackOptions { layout: Layout::Stream, ..PackOptions::default() };

@@ -31,12 +31,12 @@ pub struct Producer {
     /// Held while a batch is admitted and waits for room: by whichever streams they come, the batches of a producer
     /// get into the queue in the order of their numbers.
     pub turn: AsyncMutex<()>,
-    state: Mutex<State>,
+    state: Mutex<AcceptedBatches>,
     last_used: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct AcceptedBatches {
     /// Last number that was accepted.
     accepted: Option<u64>,
     /// The last number up to which all are safe.
@@ -184,7 +184,7 @@ impl Producer {
         self.settle_in(&mut lock(&self.state), sequence, attempt, is_safe);
     }
 
-    fn settle_in(&self, state: &mut State, sequence: u64, attempt: u64, is_safe: bool) {
+    fn settle_in(&self, state: &mut AcceptedBatches, sequence: u64, attempt: u64, is_safe: bool) {
         let Some(index) = state.position(sequence, attempt) else {
             return;
         };
@@ -208,14 +208,14 @@ impl Producer {
         }
     }
 
-    fn tell(&self, state: &State, acknowledged: u64) {
+    fn tell(&self, state: &AcceptedBatches, acknowledged: u64) {
         for stream in state.streams.iter().filter_map(Weak::upgrade) {
             stream.add(&self.name, acknowledged);
         }
     }
 }
 
-impl State {
+impl AcceptedBatches {
     /// Returns the index of a batch in `in_flight`; `None` if it is not there any more, for example
     /// because it or an earlier batch failed.
     fn position(&self, sequence: u64, attempt: u64) -> Option<usize> {

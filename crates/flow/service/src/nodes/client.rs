@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +17,6 @@ use overside_link::Password;
 use overside_link::agent::keys::{self, AGENT};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::codegen::{InterceptedService, Service, http};
@@ -28,6 +27,7 @@ use tonic::{Code, Request, Status};
 
 use crate::cpu_time::CpuTime;
 use crate::error::ServiceError;
+use crate::socket::Socket;
 
 /// Longest time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,13 +83,13 @@ impl Target {
     /// [`ServiceError::Address`].
     pub fn with_files(
         address: &str,
-        tls_keys: Option<&Path>,
-        password_file: Option<&Path>,
+        tls_keys: &Option<PathBuf>,
+        password_file: &Option<PathBuf>,
     ) -> Result<Self, ServiceError> {
         let wrong = |reason: String| ServiceError::Address { address: address.into(), reason };
-        let tls = tls_keys.map(keys::client).transpose();
+        let tls = tls_keys.as_deref().map(keys::client).transpose();
         let tls = tls.map_err(|error| wrong(error.to_string()))?;
-        let password = password_file.map(Password::read_line).transpose();
+        let password = password_file.as_deref().map(Password::read_line).transpose();
         let password = password.map_err(|error| wrong(error.to_string()))?;
         Self::new(address, tls, password.as_deref())
     }
@@ -200,10 +200,6 @@ struct Connector {
     authority: String,
     tls: Option<Arc<ClientConfig>>,
 }
-
-/// A socket, with TLS or without.
-trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
 type BoxSocket = TokioIo<Box<dyn Socket>>;
 

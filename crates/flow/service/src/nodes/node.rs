@@ -18,7 +18,7 @@ use overside_flow::Error as FlowError;
 use overside_flow::pack::PackOptions;
 use overside_flow::{PartitionedBatch, StageRunner};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
 use crate::error::status_of;
@@ -41,42 +41,22 @@ struct Waiting {
 
 /// Runs a stage until the client has sent everything.
 pub async fn serve(
-    service: Arc<Service>,
+    service: &Arc<Service>,
     stage: String,
     opening: Opening,
-    messages: Streaming<FlightData>,
-    (data, options): (DataSender, PackOptions),
-    permit: OwnedSemaphorePermit,
-) {
-    let served = tokio::select! {
-        served = run(&service, &stage, opening, messages, (&data, options)) => served,
-        () = data.closed() => Ok(()),
-    };
-    if let Err(status) = served {
-        // It may be gone.
-        let _ = data.send(Err(status)).await;
-    }
-    drop(permit);
-}
-
-async fn run(
-    service: &Arc<Service>,
-    stage: &str,
-    opening: Opening,
     mut messages: Streaming<FlightData>,
-    (data, answer): (&DataSender, PackOptions),
+    (data, options): (DataSender, PackOptions),
 ) -> Result<(), Status> {
-    let options = service.unpack_options();
-    let packing = &service.packing;
-    let mut decoder = opening.decoder(&mut messages, options, packing).await?;
+    let (bounds, packing) = (service.unpack_options(), &service.packing);
+    let mut decoder = opening.decoder(&mut messages, bounds, packing).await?;
     // Its device may be one that belongs to the thread that opens it.
     let (submit, batches) = mpsc::channel(AHEAD);
     let worker = Worker {
         service: Arc::clone(service),
-        stage: stage.to_owned(),
+        stage,
         schema: Arc::clone(decoder.schema()),
-        data: data.clone(),
-        options: answer,
+        data,
+        options,
         runtime: Handle::current(),
     };
     let working = tokio::task::spawn_blocking(move || worker.run(batches));
@@ -94,13 +74,8 @@ async fn receive(
 ) -> Result<(), Status> {
     let mut pieces = Vec::new();
     loop {
-        let message = tokio::select! {
-            message = messages.message() => message?,
-            () = service.ending() => return Err(Status::unavailable("the node is shutting down")),
-            // The stage could not be opened.
-            () = submit.closed() => return Ok(()),
-        };
-        let Some(message) = message else {
+        // The channel is closed if the stage could not be opened.
+        let Some(message) = service.next_message(messages, &submit).await? else {
             return Ok(());
         };
         let metadata = PieceMetadata::parse(&message.app_metadata);
@@ -142,8 +117,8 @@ impl Worker {
         let mut runner = runner.map_err(status_of)?;
         let schema = runner.output_schema();
         let packing = &self.service.packing;
-        let mut encoder = FlightEncoder::new(schema, self.options, packing)?;
-        for message in encoder.take_first() {
+        let (mut encoder, first) = FlightEncoder::new(schema, self.options, packing)?;
+        for message in first {
             self.send(message)?;
         }
         while let Some(Waiting { number, pieces, since }) = batches.blocking_recv() {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::{FlightData, FlightDescriptor};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
@@ -147,18 +146,12 @@ impl Session {
         options: PackOptions,
     ) -> Result<(), Status> {
         let gone = |_| Status::unavailable("the connection is lost");
-        let mut encoder = FlightEncoder::new(&self.schema, options, &self.packing)?;
-        let mut first = encoder.take_first();
         let command = StageCommand { stage: self.stage.clone() };
         let command = serde_json::to_vec(&command);
         let command = command.map_err(|error| Status::internal(error.to_string()))?;
-        if let Some(first) = first.first_mut() {
-            first.flight_descriptor = Some(FlightDescriptor {
-                r#type: DescriptorType::Cmd.into(),
-                cmd: command.into(),
-                path: Vec::new(),
-            });
-        }
+        let command = FlightDescriptor::new_cmd(command);
+        let (mut encoder, first) =
+            FlightEncoder::of_call(command, &self.schema, options, &self.packing)?;
         for message in first {
             messages.send(message).await.map_err(gone)?;
         }

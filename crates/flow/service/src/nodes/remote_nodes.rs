@@ -1,17 +1,18 @@
 //! Connections to nodes, for a pipeline that no service runs, and to trees that others serve.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use overside_flow::Error as FlowError;
 use overside_flow::{NodeDefinition, Packing};
 use overside_link::agent::keys;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::error::ServiceError;
 use crate::nodes::client::Target;
 use crate::nodes::remote_node::RemoteNode;
 use crate::output::tracks::RemoteTree;
+use crate::socket::threads;
 
 /// One reads while the other writes.
 const THREADS: usize = 2;
@@ -28,12 +29,8 @@ impl RemoteNodes {
     /// # Errors
     /// [`ServiceError::Threads`].
     pub fn new(packing: &Arc<Packing>) -> Result<Self, ServiceError> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("flow-nodes")
-            .enable_all()
-            .build();
-        Ok(Self { packing: Arc::clone(packing), runtime: runtime.map_err(ServiceError::Threads)? })
+        let runtime = threads(THREADS, "flow-nodes")?;
+        Ok(Self { packing: Arc::clone(packing), runtime })
     }
 
     /// The node at the address of its definition, with the password and the keys that it names.
@@ -41,12 +38,8 @@ impl RemoteNodes {
     /// # Errors
     /// [`ServiceError::Address`].
     pub fn node(&self, definition: &NodeDefinition) -> Result<RemoteNode, ServiceError> {
-        let target = Target::with_files(
-            &definition.address,
-            definition.tls_keys.as_deref(),
-            definition.password_file.as_deref(),
-        )?;
-        Ok(self.connected(target, definition))
+        let (keys, password) = (&definition.tls_keys, &definition.password_file);
+        Ok(self.connected(Target::with_files(&definition.address, keys, password)?, definition))
     }
 
     /// The node at an address that its definition does not have.
@@ -75,8 +68,8 @@ impl RemoteNodes {
     pub fn tree(
         &self,
         address: &str,
-        tls_keys: Option<&Path>,
-        password_file: Option<&Path>,
+        tls_keys: &Option<PathBuf>,
+        password_file: &Option<PathBuf>,
     ) -> Result<RemoteTree, FlowError> {
         let target = Target::with_files(address, tls_keys, password_file);
         let target = target.map_err(|error| FlowError::Refused(error.to_string()))?;

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arrow_flight::FlightData;
+use arrow_flight::{FlightData, FlightDescriptor};
 use overside_base::lock;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::cpu_time::CpuTime;
-use crate::descriptor;
 use crate::input::metadata::AcknowledgementMetadata;
 use crate::nodes::client::Target;
 use crate::output::Output;
@@ -66,11 +65,8 @@ async fn session(
     let schema = hosted.schemas.output().await;
     let mut client = target.connect(&CpuTime::default()).await?;
     let options = wire::settled(&mut client, output.definition.message_options()).await?;
-    let mut encoder = FlightEncoder::new(&schema, options, &service.packing)?;
-    let mut first = encoder.take_first();
-    if let Some(first) = first.first_mut() {
-        first.flight_descriptor = Some(descriptor::path(&[&target.path]));
-    }
+    let path = FlightDescriptor::new_path(vec![target.path.clone()]);
+    let (encoder, first) = FlightEncoder::of_call(path, &schema, options, &service.packing)?;
     let (messages, receiver) = mpsc::channel(AHEAD);
     let (to_grpc, from_queue) = mpsc::channel(AHEAD);
     let in_flight = InFlight::default();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_flight::FlightData;
+use arrow_flight::{FlightData, FlightDescriptor};
 use arrow_schema::SchemaRef;
 use overside_flow::Packing;
 use overside_flow::pack::{Message, MessagePacker, PackOptions, StageTime};
@@ -12,7 +12,6 @@ use tonic::Status;
 
 use crate::error::status_of;
 use crate::input::batch::Batch;
-use crate::input::metadata::BatchMetadata;
 
 /// Channel through which a stream of data goes to a client.
 pub(crate) type DataSender = mpsc::Sender<Result<FlightData, Status>>;
@@ -31,30 +30,39 @@ pub(crate) fn gone() -> Status {
 pub(crate) struct FlightEncoder {
     packer: MessagePacker,
     packing: Arc<Packing>,
-    first: Vec<FlightData>,
 }
 
 impl FlightEncoder {
-    /// Makes an encoder for batches of a schema.
+    /// Makes an encoder for batches of a schema. Also returns the messages to send before the first batch, with the
+    /// schema.
     pub(crate) fn new(
         schema: &SchemaRef,
         options: PackOptions,
         packing: &Arc<Packing>,
-    ) -> Result<Self, Status> {
+    ) -> Result<(Self, Vec<FlightData>), Status> {
         let packer = MessagePacker::new(schema, options, packing.repack.pool());
         let (packer, first) = packer.map_err(status_of)?;
         let first = first.into_iter().map(|message| flight_data(message, None)).collect();
-        Ok(Self { packer, packing: Arc::clone(packing), first })
+        Ok((Self { packer, packing: Arc::clone(packing) }, first))
+    }
+
+    /// Makes an encoder for a call to another service, whose first message has the descriptor.
+    pub(crate) fn of_call(
+        descriptor: FlightDescriptor,
+        schema: &SchemaRef,
+        options: PackOptions,
+        packing: &Arc<Packing>,
+    ) -> Result<(Self, Vec<FlightData>), Status> {
+        let (encoder, mut messages) = Self::new(schema, options, packing)?;
+        if let Some(first) = messages.first_mut() {
+            first.flight_descriptor = Some(descriptor);
+        }
+        Ok((encoder, messages))
     }
 
     /// Returns the time that packing has taken so far.
     pub(crate) fn time(&self) -> StageTime {
         self.packer.time()
-    }
-
-    /// Takes the messages to send before the first batch, with the schema.
-    pub(crate) fn take_first(&mut self) -> Vec<FlightData> {
-        std::mem::take(&mut self.first)
     }
 
     /// The messages of a batch, the last with metadata.
@@ -63,13 +71,7 @@ impl FlightEncoder {
         batch: &Batch,
         output: Option<&str>,
     ) -> Result<Vec<FlightData>, Status> {
-        let metadata = BatchMetadata {
-            producer: Some((*batch.producer).into()),
-            sequence: Some(batch.sequence),
-            output: output.map(Into::into),
-            partition: batch.partition,
-        };
-        self.rows(&batch.data, metadata.to_bytes())
+        self.rows(&batch.data, batch.metadata(output).to_bytes())
     }
 
     /// The messages of some rows, the last with this metadata.

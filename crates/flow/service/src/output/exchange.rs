@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
 use overside_flow::pack::PackOptions;
-use overside_flow::{Done, Stream};
+use overside_flow::{BatchResult, Stream};
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
 use crate::error::status_of;
@@ -28,43 +28,22 @@ struct Incoming {
 
 /// Runs the pipeline for this call only, until the client has sent everything.
 pub(crate) async fn serve(
-    service: Arc<Service>,
-    opening: Opening,
-    messages: Streaming<FlightData>,
-    (data, options): (DataSender, PackOptions),
-    permit: OwnedSemaphorePermit,
-) {
-    if let Some(hosted) = &service.hosted {
-        let served = tokio::select! {
-            served = exchange(&service, hosted, opening, messages, (&data, options)) => served,
-            () = data.closed() => Ok(()),
-        };
-        if let Err(status) = served {
-            // It may be gone.
-            let _ = data.send(Err(status)).await;
-        }
-    }
-    drop(permit);
-}
-
-async fn exchange(
-    service: &Arc<Service>,
+    service: &Service,
     hosted: &PipelineHost,
     opening: Opening,
     mut messages: Streaming<FlightData>,
-    (data, answer): (&DataSender, PackOptions),
+    (data, options): (DataSender, PackOptions),
 ) -> Result<(), Status> {
-    let options = service.unpack_options();
-    let packing = &service.packing;
-    let mut decoder = opening.decoder(&mut messages, options, packing).await?;
+    let (bounds, packing) = (service.unpack_options(), &service.packing);
+    let mut decoder = opening.decoder(&mut messages, bounds, packing).await?;
     let stream = hosted.pipeline.stream(decoder.schema());
     let stream = Arc::new(stream.map_err(status_of)?);
     let schema = stream.output_schema();
-    let mut encoder = FlightEncoder::new(schema, answer, &service.packing)?;
-    for message in encoder.take_first() {
-        send_one(data, message).await?;
+    let (mut encoder, first) = FlightEncoder::new(schema, options, packing)?;
+    for message in first {
+        send_one(&data, message).await?;
     }
-    let (push, mut pushed) = tokio::sync::mpsc::channel::<Incoming>(AHEAD);
+    let (push, mut pushed) = mpsc::channel::<Incoming>(AHEAD);
     let runtime = Handle::current();
     let pushing = {
         let stream = Arc::clone(&stream);
@@ -77,7 +56,7 @@ async fn exchange(
         })
     };
     let pulling = {
-        let (stream, data) = (Arc::clone(&stream), data.clone());
+        let stream = Arc::clone(&stream);
         tokio::task::spawn_blocking(move || send_back(&stream, &mut encoder, &data, &runtime))
     };
     let received = receive(service, &mut decoder, &mut messages, push).await;
@@ -90,17 +69,12 @@ async fn receive(
     service: &Service,
     decoder: &mut FlightDecoder,
     messages: &mut Streaming<FlightData>,
-    push: tokio::sync::mpsc::Sender<Incoming>,
+    push: mpsc::Sender<Incoming>,
 ) -> Result<(), Status> {
     let mut position = 0;
     loop {
-        let message = tokio::select! {
-            message = messages.message() => message?,
-            () = service.ending() => return Err(Status::unavailable("the service is shutting down")),
-            // The stages have failed.
-            () = push.closed() => return Ok(()),
-        };
-        let Some(message) = message else {
+        // The channel is closed if the stages have failed.
+        let Some(message) = service.next_message(messages, &push).await? else {
             return Ok(());
         };
         let metadata = BatchMetadata::parse(&message.app_metadata);
@@ -127,7 +101,7 @@ fn send_back(
     runtime: &Handle,
 ) -> Result<(), Status> {
     while let Some(done) = stream.pull() {
-        let Done { tag, pieces } = done.map_err(status_of)?;
+        let BatchResult { tag, pieces } = done.map_err(status_of)?;
         for piece in pieces {
             let metadata = BatchMetadata {
                 producer: None,

@@ -49,20 +49,13 @@ pub(crate) async fn run(service: Arc<Service>, output: Arc<Output>) {
     }
     *lock(&output.link.last_error) = None;
     let schema = hosted.schemas.output().await;
-    let mut writer = match output.definition.tree {
-        Some(_) => Writer::Tree {
-            output: Arc::clone(&output),
-            schema,
-            packing: Arc::clone(&service.packing),
-        },
-        None => Writer::Files(Files {
-            output: Arc::clone(&output),
-            partitions: hosted.pipeline.definition().partitions(),
-            schema,
-            packing: Arc::clone(&service.packing),
-            number: output.first_file,
-            finished: BTreeSet::new(),
-        }),
+    let mut writer = Writer {
+        output: &output,
+        partitions: hosted.pipeline.definition().partitions(),
+        schema,
+        packing: &service.packing,
+        number: output.first_file,
+        finished: BTreeSet::new(),
     };
     let mut cursor = 0;
     loop {
@@ -130,51 +123,42 @@ async fn gather(
     }
 }
 
-/// Writer of gathered batches: into files or into a tree.
-enum Writer {
-    Files(Files),
-    /// Opened each time, so that others can write to it, or compact it, in between.
-    Tree {
-        output: Arc<Output>,
-        schema: SchemaRef,
-        packing: Arc<Packing>,
-    },
-}
-
-impl Writer {
-    fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
-        let (output, schema, packing) = match self {
-            Self::Files(files) => return files.write(gathered),
-            Self::Tree { output, schema, packing } => (output, schema, packing),
-        };
-        let mut tree = TreeOutput::new(&output.definition, schema, packing)?;
-        for Queued { batch, .. } in gathered {
-            tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
-        }
-        tree.finish(&output.definition)?;
-        if let Some(last) = gathered.last() {
-            let behind = last.position + 1;
-            output.committed.fetch_max(behind, Ordering::AcqRel);
-        }
-        forward::pass_on(output, packing, &Handle::current())
-    }
-}
-
-/// Writes files, one set after the other.
-struct Files {
-    output: Arc<Output>,
+/// Writer of gathered batches: into a tree, or into files, one set after the other.
+struct Writer<'s> {
+    output: &'s Output,
     partitions: Option<u32>,
     schema: SchemaRef,
-    packing: Arc<Packing>,
+    packing: &'s Arc<Packing>,
     /// Number of the next files.
     number: u64,
     /// Partitions that have their file already, after an attempt that failed at another.
     finished: BTreeSet<Option<u32>>,
 }
 
-impl Files {
-    /// Writes a file for each partition that has none of these batches yet.
+impl Writer<'_> {
     fn write(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
+        match self.output.definition.tree {
+            Some(_) => self.write_tree(gathered),
+            None => self.write_files(gathered),
+        }
+    }
+
+    /// Opens the tree each time, so that others can write to it, or compact it, in between.
+    fn write_tree(&self, gathered: &[Queued]) -> Result<(), FlowError> {
+        let output = self.output;
+        let mut tree = TreeOutput::new(&output.definition, &self.schema, self.packing)?;
+        for Queued { batch, .. } in gathered {
+            tree.write_numbered(&batch.producer, batch.sequence, &batch.data)?;
+        }
+        tree.finish(&output.definition)?;
+        if let Some(last) = gathered.last() {
+            output.committed.fetch_max(last.position + 1, Ordering::AcqRel);
+        }
+        forward::pass_on(output, self.packing, &Handle::current())
+    }
+
+    /// Writes a file for each partition that has none of these batches yet.
+    fn write_files(&mut self, gathered: &[Queued]) -> Result<(), FlowError> {
         let mut of_partitions: BTreeMap<Option<u32>, Vec<&Queued>> = BTreeMap::new();
         for queued in gathered {
             if !self.finished.contains(&queued.batch.partition) {
@@ -200,7 +184,7 @@ impl Files {
             };
             let output = &self.output.definition;
             let mut file =
-                FileOutput::new(output, &schema, self.partitions, options, &self.packing)?;
+                FileOutput::new(output, &schema, self.partitions, options, self.packing)?;
             for queued in &batches {
                 let batch = queued.batch.data.clone();
                 let batch = batch.with_schema(Arc::clone(&schema))?;

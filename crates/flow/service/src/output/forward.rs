@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_flight::FlightDescriptor;
 use arrow_schema::SchemaRef;
 use overside_flow::Error as FlowError;
-use overside_flow::operators::values_bytes;
+use overside_flow::operators::{parts, values_bytes};
 use overside_flow::tree::ForwardedRun;
 use overside_flow::{Packing, TreeOutput};
 use tokio::runtime::Handle;
 use tonic::Status;
 
 use crate::cpu_time::CpuTime;
-use crate::descriptor;
 use crate::input::batch::Batch;
 use crate::input::metadata::AcknowledgementMetadata;
 use crate::nodes::client::Target;
@@ -66,12 +66,12 @@ fn batches(passed: ForwardedRun<'_>) -> Vec<Batch> {
     for rows in passed.batches {
         let bytes = values_bytes(&rows).max(1);
         let step = (rows.num_rows() * MESSAGE_BYTES / bytes).max(1);
-        for begin in (0..rows.num_rows()).step_by(step) {
+        for data in parts(&rows, step) {
             all.push(Batch {
                 producer: Arc::clone(&producer),
                 sequence: passed.number * MESSAGES_MAX + all.len() as u64,
                 partition: None,
-                data: rows.slice(begin, step.min(rows.num_rows() - begin)),
+                data,
             });
         }
     }
@@ -91,11 +91,8 @@ async fn send(
     };
     let mut client = target.connect(&CpuTime::default()).await?;
     let options = wire::settled(&mut client, output.definition.message_options()).await?;
-    let mut encoder = FlightEncoder::new(schema, options, packing)?;
-    let mut messages = encoder.take_first();
-    if let Some(first) = messages.first_mut() {
-        first.flight_descriptor = Some(descriptor::path(&[&target.path]));
-    }
+    let path = FlightDescriptor::new_path(vec![target.path.clone()]);
+    let (mut encoder, mut messages) = FlightEncoder::of_call(path, schema, options, packing)?;
     for batch in &batches {
         messages.extend(encoder.batch(batch, None)?);
     }

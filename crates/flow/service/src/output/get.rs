@@ -1,10 +1,7 @@
 //! Delivery of an output to a subscriber: DoGet, and DoExchange with acknowledgements.
 
-use std::sync::Arc;
-
 use arrow_flight::FlightData;
 use overside_flow::pack::PackOptions;
-use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Status, Streaming};
 
 use crate::descriptor::Subscribe;
@@ -24,24 +21,22 @@ pub(crate) type Returned = Option<Streaming<FlightData>>;
 /// By DoGet a batch counts as taken once the transport has it. By DoExchange it counts once the
 /// subscriber has acknowledged it (`returned`); batches left when it leaves wait for the next one.
 pub(crate) async fn serve(
-    service: Arc<Service>,
-    output: Arc<Output>,
-    wanted: Subscribe,
-    (data, options, returned): (DataSender, PackOptions, Returned),
-    permit: OwnedSemaphorePermit,
-) {
-    let Some(hosted) = &service.hosted else {
-        return;
-    };
+    service: &Service,
+    hosted: &PipelineHost,
+    output: &Output,
+    wanted: &Subscribe,
+    (data, options): (DataSender, PackOptions),
+    returned: Returned,
+) -> Result<(), Status> {
     let delivery = Delivery {
         subscription: output.subscribers.join(output.queue.first()),
-        output: &output,
+        output,
         in_flight: InFlight::default(),
         options,
         is_acknowledged: returned.is_some(),
     };
     let served = tokio::select! {
-        served = delivery.send(&service, hosted, &wanted, &data) => served,
+        served = delivery.send(service, hosted, wanted, &data) => served,
         left = delivery.receive(returned) => left,
         () = delivery.subscription.dropped() => Err(Status::resource_exhausted(
             "the subscriber fell too far behind, and was let go; subscribe again for what waits",
@@ -51,11 +46,7 @@ pub(crate) async fn serve(
     for position in delivery.subscription.leave() {
         output.queue.release(position);
     }
-    if let Err(status) = served {
-        // It may be gone.
-        let _ = data.try_send(Err(status));
-    }
-    drop(permit);
+    served
 }
 
 /// An output on its way to a subscriber.
@@ -82,8 +73,8 @@ impl Delivery<'_> {
             schema = hosted.schemas.output() => schema,
             () = service.ending() => return Ok(()),
         };
-        let mut encoder = FlightEncoder::new(&schema, self.options, &service.packing)?;
-        for message in encoder.take_first() {
+        let (mut encoder, first) = FlightEncoder::new(&schema, self.options, &service.packing)?;
+        for message in first {
             send_one(data, message).await?;
         }
         let mut cursor = queue.first();

@@ -14,10 +14,10 @@ use crate::queue::Queued;
 /// Batches that a stream has sent and that are not acknowledged, and the position that it has
 /// reached.
 #[derive(Default)]
-pub(crate) struct InFlight(Mutex<State>);
+pub(crate) struct InFlight(Mutex<SentBatches>);
 
 #[derive(Default)]
-struct State {
+struct SentBatches {
     /// Numbers and positions in the queue, by producer.
     sent: HashMap<Arc<str>, VecDeque<(u64, u64)>>,
     /// Positions of all batches in flight.

@@ -18,11 +18,11 @@ use tokio::sync::Notify;
 /// All subscribers of an output.
 #[derive(Default)]
 pub struct Subscribers {
-    state: Mutex<State>,
+    state: Mutex<Cursors>,
 }
 
 #[derive(Default)]
-struct State {
+struct Cursors {
     next_id: u64,
     cursors: BTreeMap<u64, Cursor>,
     /// Positions that a subscriber has taken and others have not passed, and when it took them.
@@ -125,7 +125,7 @@ impl Drop for Subscription<'_> {
     }
 }
 
-impl State {
+impl Cursors {
     /// Positions that were taken, and that all have passed.
     fn passed(&mut self) -> Vec<u64> {
         let slowest = self.cursors.values().map(|one| one.position).min();

@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::{FlightDescriptor, Ticket};
 use arrow_schema::SchemaRef;
 use overside_base::lock;
 use overside_flow::Error as FlowError;
+use overside_flow::operators::parts;
 use overside_flow::pack::{PackOptions, UnpackOptions};
 use overside_flow::tree::{
     Gathered, TREES_AT_ONCE, TrackQuery, TrackSource, TreeReader, TreeUnion, TreeWriter, at_once,
@@ -24,13 +24,13 @@ use overside_flow::tree::{
 use overside_flow::{Destination, Packing};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
+use tokio::sync::OwnedRwLockReadGuard;
 use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Status};
 
 use crate::cpu_time::CpuTime;
 use crate::error::status_of;
-use crate::input::opening::FlightDecoder;
+use crate::input::opening::Opening;
 use crate::nodes::client::{Client, Target};
 use crate::output::Output;
 use crate::output::encoder::{DataSender, FlightEncoder, send_one};
@@ -128,29 +128,10 @@ pub(crate) async fn describe(
 
 /// Sends the results of a query.
 pub(crate) async fn serve(
-    service: Arc<Service>,
-    output: Arc<Output>,
-    query: TrackQuery,
-    (data, options): (DataSender, PackOptions),
-    permit: OwnedSemaphorePermit,
-) {
-    let answered = tokio::select! {
-        answered = answer(&service, output, query, &data, options) => answered,
-        () = data.closed() => Ok(()),
-    };
-    if let Err(status) = answered {
-        // It may be gone.
-        let _ = data.send(Err(status)).await;
-    }
-    drop(permit);
-}
-
-async fn answer(
     service: &Arc<Service>,
     output: Arc<Output>,
     mut query: TrackQuery,
-    data: &DataSender,
-    options: PackOptions,
+    (data, options): (DataSender, PackOptions),
 ) -> Result<(), Status> {
     let hosted = service.hosted.as_ref();
     let memory = hosted.map_or(0, |hosted| hosted.pipeline.definition().memory_bytes());
@@ -169,15 +150,14 @@ async fn answer(
         Ok::<_, Status>((Arc::clone(tree.schema()), rows))
     });
     let (schema, rows) = found.await.map_err(|error| Status::internal(error.to_string()))??;
-    let mut encoder = FlightEncoder::new(&schema, options, &service.packing)?;
-    for message in encoder.take_first() {
-        send_one(data, message).await?;
+    let (mut encoder, first) = FlightEncoder::new(&schema, options, &service.packing)?;
+    for message in first {
+        send_one(&data, message).await?;
     }
     for rows in rows {
-        for begin in (0..rows.num_rows()).step_by(BATCH_ROWS) {
-            let part = rows.slice(begin, BATCH_ROWS.min(rows.num_rows() - begin));
+        for part in parts(&rows, BATCH_ROWS) {
             for message in encoder.rows(&part, Vec::new())? {
-                send_one(data, message).await?;
+                send_one(&data, message).await?;
             }
         }
     }
@@ -343,11 +323,8 @@ impl RemoteTree {
     ) -> Result<Option<Self>, FlowError> {
         let asking = async {
             let mut client = connect(&target).await?;
-            let descriptor = FlightDescriptor {
-                r#type: DescriptorType::Cmd.into(),
-                cmd: ticket(&target, &TrackQuery::default()).into(),
-                path: Vec::new(),
-            };
+            let command = ticket(&target, &TrackQuery::default());
+            let descriptor = FlightDescriptor::new_cmd(command);
             let info = client.get_flight_info(descriptor).await?.into_inner();
             let roles = serde_json::from_slice(&info.app_metadata);
             let roles = roles.map_err(|_| Status::not_found("it is no tree"))?;
@@ -377,15 +354,11 @@ impl RemoteTree {
         let mut client = connect(&self.target).await?;
         let ticket = Ticket { ticket: ticket(&self.target, query).into() };
         let mut messages = client.do_get(ticket).await?.into_inner();
-        let mut decoder: Option<FlightDecoder> = None;
+        let opening = Opening::read(&mut messages).await?;
+        let options = UnpackOptions::default();
+        let mut decoder = opening.decoder(&mut messages, options, &self.packing).await?;
         let mut found = Vec::new();
         while let Some(message) = messages.message().await? {
-            let Some(decoder) = &mut decoder else {
-                let options = UnpackOptions::default();
-                let new = FlightDecoder::new(&message.data_header, options, &self.packing)?;
-                decoder = Some(new);
-                continue;
-            };
             if let Some(batch) = decoder.unpack(message)? {
                 gathered.add(&batch).map_err(status_of)?;
                 found.push(batch);

@@ -211,7 +211,7 @@ impl Noted {
 }
 
 /// Records that a start finds.
-pub struct Found {
+pub struct RecoveredRecords {
     /// Places of the unreleased ones, in order.
     pub places: Vec<SpillLocation>,
     /// Number of those that are lost.
@@ -262,7 +262,7 @@ impl Spill {
     ///
     /// # Errors
     /// [`SpillError`]; [`SpillError::Lost`] unless that is accepted.
-    pub fn open(options: SpillOptions) -> Result<(Self, Found), SpillError> {
+    pub fn open(options: SpillOptions) -> Result<(Self, RecoveredRecords), SpillError> {
         let mut spill = Self {
             segments: VecDeque::new(),
             next_record: 0,
@@ -316,7 +316,7 @@ impl Spill {
         } else {
             spill.remove_released();
         }
-        Ok((spill, Found { places, lost }))
+        Ok((spill, RecoveredRecords { places, lost }))
     }
 
     fn segment_path(&self, number: u64) -> PathBuf {

@@ -1,7 +1,6 @@
 //! Tests of the service's promises for batches that wait, through its public interface.
 
 mod checks;
-mod foreign;
 mod hostile;
 mod metadata;
 mod queue;
