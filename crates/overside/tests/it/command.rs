@@ -189,9 +189,11 @@ fn devices_are_listed_for_programs() {
             "cpu",
             "emulated:bf2",
             "emulated:bf2-cores",
+            "emulated:bf2-cores:1",
             "emulated:bf2-soc",
             "emulated:bf3",
             "emulated:bf3-cores",
+            "emulated:bf3-cores:1",
             "emulated:bf3-doca22",
             "emulated:bf3-soc"
         ]

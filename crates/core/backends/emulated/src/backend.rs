@@ -40,7 +40,9 @@ fn profile(name: &str) -> Result<Option<Profile>, Error> {
     Ok(found.map(|mut profile| {
         profile.name += ONE_CORE;
         profile.mode = format!("one of the card's cores; {}", profile.mode);
-        profile.device.engines = None;
+        if let Some(engines) = &mut profile.device.engines {
+            (engines.value, engines.low, engines.high) = (Some(1.0), None, None);
+        }
         profile
     }))
 }

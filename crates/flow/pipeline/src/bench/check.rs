@@ -103,7 +103,7 @@ fn wrong(what: String) -> Error {
 /// Returns the number of a row up to which the batches are equal to the expected ones; `None` if they do not differ.
 fn first_difference(found: Batches<'_>, expected: &[RecordBatch]) -> Result<Option<u64>, Error> {
     let is_rest = |batch: &RecordBatch| batch.num_rows() > 0;
-    let mut expected = expected.iter().cloned().filter(is_rest);
+    let mut expected = expected.iter().filter(|batch| is_rest(batch)).cloned();
     let (mut row, mut next) = (0, expected.next());
     for batch in found {
         let mut batch = batch?;
