@@ -41,7 +41,7 @@ struct VirtualTime {
     /// The submitter's CPU time so far, and the number of threads that share what comes; `None` if CPU
     /// time is no part of the time.
     charged: Option<(Duration, u32)>,
-    /// The clock's time and the real time of its beginning; `None` if it may be ahead of real time.
+    /// The clock's time and the real time when it began to be held back; `None` if it may be ahead of real time.
     held_to: Option<[Instant; 2]>,
 }
 
@@ -99,6 +99,14 @@ impl Clock {
     /// Returns `true` if the clock is virtual and never ahead of real time.
     pub fn is_held_back(&self) -> bool {
         self.0.as_ref().is_some_and(|time| lock(time).held_to.is_some())
+    }
+
+    /// Begins to hold a clock back, if that is what it does, at its time now: real time before counts no more.
+    pub fn hold_from_now(&self) {
+        if let Some(time) = &self.0 {
+            let mut time = lock(time);
+            time.held_to = time.held_to.map(|_| [time.now, Instant::now()]);
+        }
     }
 
     /// Sleeps for as long as a clock that is held back is ahead.
@@ -338,6 +346,12 @@ mod tests {
         }
         assert_eq!(clock.since(begun), 20 * MS);
         assert!(clock.is_held_back() && !Clock::simulated().is_held_back());
+        // Nor of what has passed since it was begun to be held back.
+        std::thread::sleep(20 * MS);
+        clock.hold_from_now();
+        let (begun, real) = (clock.now(), Instant::now());
+        clock.sleep(20 * MS);
+        assert!(clock.since(begun) <= real.elapsed() + AHEAD);
     }
 
     #[test]

@@ -104,7 +104,7 @@ const VIRTUAL_OPERATIONS: RangeInclusive<u64> = 64..=200_000;
 
 /// Returns the number of operations on buffers of up to `longest_bytes` after which a pass ends.
 pub(crate) fn operations_max(clock: &Clock, longest_bytes: u64) -> u64 {
-    if !clock.is_virtual() {
+    if !clock.is_virtual() || clock.is_held_back() {
         return u64::MAX;
     }
     let (fewest, most) = VIRTUAL_OPERATIONS.into_inner();

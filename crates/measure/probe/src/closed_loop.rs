@@ -186,6 +186,12 @@ impl LoopParams {
         }
     }
 
+    /// Begins the loop's time. Returns it by the loop's clock, and in real time.
+    fn begin(&self) -> (Instant, Instant) {
+        self.clock.hold_from_now();
+        (self.clock.now(), Instant::now())
+    }
+
     /// Returns `true` if `passed` on the loop's clock is the whole time of the loop. Beside work in real time that
     /// ends too when it has passed in real time since `begun`.
     fn is_over(&self, passed: Duration, begun: Instant, limit: Duration) -> bool {
@@ -247,7 +253,7 @@ pub fn run<Q: OperationQueue + ?Sized>(
     let mut done = Vec::new();
     let (mut in_flight, mut looked, mut idle) = (0_usize, 0_u64, 0_u32);
     let clock = &params.clock;
-    let (start, begun) = (clock.now(), Instant::now());
+    let (start, begun) = params.begin();
     // By slot: when its doorbell was rung.
     let mut rung: Vec<Instant> = Vec::new();
     let mut pass = Pass::begun(start);

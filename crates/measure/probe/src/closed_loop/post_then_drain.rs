@@ -29,8 +29,8 @@ pub(super) fn run<Q: OperationQueue + ?Sized>(
     let mut left = params.count_max(until);
     let (mut filled, mut done) = (VecDeque::with_capacity(params.batch), Vec::new());
     let mut posting = Duration::ZERO;
-    let mut pass = Pass::begun(clock.now());
-    let begun = Instant::now();
+    let (start, begun) = params.begin();
+    let mut pass = Pass::begun(start);
     loop {
         let begun_ns = thread_cpu_ns();
         let mut in_flight = 0;

@@ -30,6 +30,8 @@ struct Model {
     stalls_after: u64,
     /// The first completion is reported twice.
     doubles: bool,
+    /// A wait takes a millisecond of a virtual clock.
+    clock: Clock,
 }
 
 impl Model {
@@ -50,6 +52,7 @@ impl Model {
             waits: 0,
             stalls_after: u64::MAX,
             doubles: false,
+            clock: Clock::default(),
         }
     }
 
@@ -105,6 +108,9 @@ impl OperationQueue for Model {
 
     fn wait(&mut self, _: Duration) -> Result<(), Failure> {
         self.waits += 1;
+        if self.clock.is_virtual() {
+            self.clock.sleep(Duration::from_millis(1));
+        }
         Ok(())
     }
 
@@ -124,6 +130,21 @@ fn params(batch: usize, event: bool, latencies: bool) -> LoopParams {
         timeouts: Timeouts::until(Instant::now() + Duration::from_secs(60)),
         clock: Clock::default(),
         operations_max: u64::MAX,
+    }
+}
+
+/// A clock beside real work is as old as its worker, which has waited meanwhile.
+#[test]
+fn a_pass_beside_real_work_takes_its_time_in_real_time() {
+    let (limit, clock) = (Duration::from_millis(30), Clock::beside_real_time());
+    std::thread::sleep(2 * limit);
+    for deferred in [false, true] {
+        let mut model = Model { clock: clock.clone(), ..Model::new(1, 1, 1) };
+        let params = LoopParams { clock: clock.clone(), deferred, ..params(1, true, false) };
+        let begun = Instant::now();
+        let pass = run(&mut model, &params, Until::Passed(limit)).unwrap();
+        assert!(begun.elapsed() + Duration::from_millis(1) >= pass.elapsed(), "{deferred}");
+        assert!(begun.elapsed() >= limit - Duration::from_millis(1), "{deferred}");
     }
 }
 
