@@ -27,8 +27,6 @@ ADVICE_VERDICTS_MAX = 12
 VERDICT_LINES_MIN = 16
 #: The lines that the picture may have without taking some of the verdict's.
 PICTURE_LINES = 8
-#: Columns below which a row of the picture takes two lines, so that it has fewer rows.
-NARROW = 72
 
 #: The most kinds of warnings and of problems; the report has all.
 NOTICES_MAX, WARNINGS_MAX = 3, 2
@@ -170,7 +168,8 @@ def _verdict(page: Page, found: RunVerdict, room: int, most: int) -> None:
 
 def _picture(page: Page, found: RunVerdict) -> int:
     """Adds the picture of the verdicts that are shown, plain in ten seconds. Returns its lines."""
-    rows = VERDICTS_MAX if page.width >= NARROW else VERDICTS_MAX - 2
+    # A row of a narrow one takes two lines.
+    rows = VERDICTS_MAX if page.width >= picture.ONE_LINE else VERDICTS_MAX - 2
     shown = picture.of(found.verdicts[:rows])
     lines = ["", *shown.lines(page.width)] if shown is not None else []
     page.lines += lines

@@ -16,18 +16,15 @@ from overside.verdict.answers import WIDEST
 
 WIDE = f"interval wider than {WIDEST:g} times"
 
-#: Words for a decision at the beginning of a headline.
-HEADLINES = {
-    "offload": "Offload",
-    "split": "Split between CPU and device",
-    "cpu": "Keep on the CPU",
-    "cannot-tell": "Cannot tell yet",
+#: Words for a decision.
+DECISIONS = {
+    "offload": "offload",
+    "split": "split between CPU and device",
+    "cpu": "keep on the CPU",
+    "cannot-tell": "cannot tell yet",
 }
-#: Said behind a decision whose direction is certain though its interval is no headline.
+#: Said behind a decision whose direction is certain though its interval is wide.
 UNCERTAIN = "amount uncertain"
-DECISIONS = {name: text[:1].lower() + text[1:] for name, text in HEADLINES.items()} | {
-    "cpu": "keep on the CPU"
-}
 
 
 @dataclass(frozen=True)
@@ -145,6 +142,11 @@ class Verdict:
         return "; ".join(parts) + "."
 
     @property
+    def speed_up(self) -> Ratio | None:
+        """Speed-up over all cores by which it is decided: of a split that of both together."""
+        return self.against_host if self.together is None else self.together
+
+    @property
     def brief(self) -> str:
         """Speed-up over all cores, and the size from which it applies.
 
@@ -152,8 +154,7 @@ class Verdict:
         """
         if self.against_host is None:
             return "how much faster is unknown"
-        ratio = self.against_host if self.together is None else self.together
-        return f"{ratio} {self._every_with_library} from {formatting.size(self.from_bytes)}"
+        return f"{self.speed_up} {self._every_with_library} from {formatting.size(self.from_bytes)}"
 
     @property
     def bound(self) -> str:

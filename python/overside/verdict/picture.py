@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from overside.report import formatting
-from overside.verdict.decision import Verdict
+from overside.verdict.decision import Ratio, Verdict
 
 #: Ends of the axis, as powers of two: what is beyond lies at the end.
 _LEAST, _MOST = -6, 10
-#: The fewest columns that a row has for its name, its bar and its decision on one line.
-_ONE_LINE = 72
+#: The fewest columns in which a row has its name, its bar and its decision on one line.
+ONE_LINE = 72
 #: Marks of provenances in text.
 _MARKS = {"measured": "█", "emulated": "▒", "modelled": "░"}
 #: Shapes and words of decisions.
@@ -38,11 +38,10 @@ class Row:
     provenance: str
     decision: str
     #: Speed-up over all cores of the host; `None` if it is unknown.
-    low: float | None
-    high: float | None
-    #: Places of the interval's ends on the axis, 0 to 1.
-    begin: float
-    end: float
+    ratio: Ratio | None
+    #: Places of its ends on the axis, 0 to 1.
+    begin: float = 0.0
+    end: float = 0.0
 
     @property
     def word(self) -> str:
@@ -52,10 +51,7 @@ class Row:
     @property
     def span(self) -> str:
         """`2.4 to 7.0 times`; `unknown`."""
-        if self.low is None or self.high is None:
-            return "unknown"
-        low, high = formatting.times(self.low), formatting.times(self.high)
-        return f"{low} times" if low == high else f"{low} to {high} times"
+        return "unknown" if self.ratio is None else str(self.ratio)
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class Picture:
         """The picture as text, `width` columns wide: a line a row, or two where that is narrow."""
         words = max(len(row.word) for row in self.rows)
         names = max(len(row.subject) for row in self.rows)
-        is_wide = width >= _ONE_LINE
+        is_wide = width >= ONE_LINE
         names = min(names, width - 24 - words) if is_wide else 0
         columns = width - words - 2 - (names + 1 if is_wide else 1)
         lines = []
@@ -99,7 +95,7 @@ class Picture:
 
     def _bar(self, row: Row, columns: int) -> str:
         cells = [" "] * columns
-        if row.low is not None:
+        if row.ratio is not None:
             begin = min(int(row.begin * columns), columns - 1)
             end = max(min(math.ceil(row.end * columns), columns), begin + 1)
             cells[begin:end] = _MARKS[row.provenance] * (end - begin)
@@ -135,8 +131,7 @@ def _place(ratio: float, least: float, most: float) -> float:
 
 def of(verdicts: Sequence[Verdict]) -> Picture | None:
     """The picture of these verdicts; `None` if no speed-up of them is known."""
-    ratios = [one.together or one.against_host for one in verdicts]
-    known = [ratio for ratio in ratios if ratio is not None and ratio.high > 0]
+    known = [one.speed_up for one in verdicts if one.speed_up is not None]
     if not known:
         return None
     low = min(0.5, *(max(ratio.low, 2.0**_LEAST) for ratio in known))
@@ -144,13 +139,12 @@ def of(verdicts: Sequence[Verdict]) -> Picture | None:
     least = 2.0 ** max(math.floor(math.log2(low)), _LEAST)
     most = 2.0 ** min(math.ceil(math.log2(high)), _MOST)
     rows = []
-    for one, ratio in zip(verdicts, ratios, strict=True):
-        said = (one.subject, one.provenance, one.decision)
-        if ratio is None or ratio.high <= 0:
-            rows.append(Row(*said, None, None, 0.0, 0.0))
-            continue
-        begin, end = (_place(at, least, most) for at in (ratio.low, ratio.high))
-        rows.append(Row(*said, ratio.low, ratio.high, begin, end))
+    for one in verdicts:
+        row = Row(one.subject, one.provenance, one.decision, one.speed_up)
+        if row.ratio is not None:
+            begin, end = (_place(at, least, most) for at in (row.ratio.low, row.ratio.high))
+            row = replace(row, begin=begin, end=end)
+        rows.append(row)
     cores = verdicts[0].cores
     unit = f"all {cores} cores of this host" if cores > 1 else "this host's cores"
     return Picture(tuple(rows), least, most, unit)
@@ -179,11 +173,9 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     rest = [one for one in verdicts if one not in chosen]
     verb = "speeds" if chosen[0].is_measured else "would speed"
     text = f"{_article(name)} {verb} up {_work(chosen, rest)}"
-    ratios = [one.together or one.against_host for one in chosen]
-    least = formatting.times(min(ratio.low for ratio in ratios if ratio is not None))
-    most = formatting.times(max(ratio.high for ratio in ratios if ratio is not None))
-    span = f"{least} times" if least == most else f"{least} to {most} times"
-    return f"{text}{'' if certain else ' by an uncertain'} {span}{_of_rest(rest)}."
+    ratios = [one.speed_up for one in chosen if one.speed_up is not None]
+    whole = Ratio(min(ratio.low for ratio in ratios), max(ratio.high for ratio in ratios))
+    return f"{text}{'' if certain else ' by an uncertain'} {whole}{_of_rest(rest)}."
 
 
 def _of_none(verdicts: Sequence[Verdict]) -> str:
@@ -208,9 +200,8 @@ def _of_rest(rest: Sequence[Verdict]) -> str:
 
 def _most_helped(verdicts: Sequence[Verdict]) -> str:
     def rank(name: str) -> tuple[int, float]:
-        own = [one for one in verdicts if one.name == name]
-        ratios = [one.together or one.against_host for one in own]
-        return len(own), min((ratio.low for ratio in ratios if ratio is not None), default=0.0)
+        own = [one.speed_up for one in verdicts if one.name == name]
+        return len(own), min((ratio.low for ratio in own if ratio is not None), default=0.0)
 
     return max(dict.fromkeys(one.name for one in verdicts), key=rank)
 

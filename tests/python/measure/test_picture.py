@@ -58,7 +58,7 @@ def test_bars_lie_on_their_side_of_the_line_at_one() -> None:
     assert drawn.one < offload.begin < offload.end <= 1
     assert unsure.begin < drawn.one < unsure.end
     assert 0 <= keep.begin < keep.end < drawn.one
-    assert (unknown.low, unknown.span) == (None, "unknown")
+    assert (unknown.ratio, unknown.span) == (None, "unknown")
     assert picture.of([one(against_host=None)]) is None
     # What lies beyond the axis ends there.
     far = picture.of([one(against_host=Ratio(1e-9, 1e9))])
