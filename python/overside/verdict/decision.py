@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from overside import advise
@@ -45,6 +45,14 @@ class Ratio:
         is_near = any(one != 1 and formatting.times(one) == formatting.times(1.0) for one in ends)
         low, high = (formatting.number(x, 3) if is_near else formatting.times(x) for x in ends)
         return f"{low} times" if low == high else f"{low} to {high} times"
+
+    @staticmethod
+    def union(ratios: Iterable[Ratio | None]) -> Ratio | None:
+        """From the lowest to the highest of those that are known; `None` if there are none."""
+        known = [one for one in ratios if one is not None]
+        if not known:
+            return None
+        return Ratio(min(one.low for one in known), max(one.high for one in known))
 
     @staticmethod
     def of(comparison: Json | None) -> Ratio | None:

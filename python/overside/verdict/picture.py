@@ -173,8 +173,7 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     rest = [one for one in verdicts if one not in chosen]
     verb = "speeds" if chosen[0].is_measured else "would speed"
     text = f"{_article(name)} {verb} up {_work(chosen, rest)}"
-    ratios = [one.speed_up for one in chosen if one.speed_up is not None]
-    whole = Ratio(min(ratio.low for ratio in ratios), max(ratio.high for ratio in ratios))
+    whole = Ratio.union(one.speed_up for one in chosen)
     return f"{text}{'' if certain else ' by an uncertain'} {whole}{_of_rest(rest)}."
 
 

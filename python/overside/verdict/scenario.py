@@ -99,14 +99,6 @@ def _which(some: Sequence[_Outcome], every: Sequence[_Outcome]) -> str:
     return f"{len(some)} of {len(every)} conditions{which}"
 
 
-def _union(ratios: Sequence[Ratio | None]) -> Ratio | None:
-    """From the lowest to the highest; `None` if there are none."""
-    known = [one for one in ratios if one is not None]
-    if not known:
-        return None
-    return Ratio(min(one.low for one in known), max(one.high for one in known))
-
-
 def _sentence(where: str, lead: str, text: str) -> str:
     line = ": ".join(part for part in (lead, text) if part)
     line = f"{where}: {line[:1].lower()}{line[1:]}" if where else line
@@ -132,7 +124,7 @@ class _Words:
             return self._of_itself(known[0], conditions)
         worse = [row for row in known if row["verdict"] == "no" and not _is_equal(row)]
         worse.sort(key=lambda row: -row["ratio"]["typ"])
-        below = _union([Ratio.of(row) for row in worse])
+        below = Ratio.union(Ratio.of(row) for row in worse)
         lead, text, leading = self._decided(known, worse, choice)
         ratio = None if choice.get("then") else Ratio.of(leading)
         if lead.startswith("keep") and ratio is not None:
@@ -214,7 +206,8 @@ class _Words:
 
     def of_all(self, lead: str, some: Sequence[_Outcome]) -> str:
         """The text for several conditions with that lead."""
-        ratio, worse = _union([one.ratio for one in some]), _union([one.worse for one in some])
+        ratio = Ratio.union(one.ratio for one in some)
+        worse = Ratio.union(one.worse for one in some)
         if not self.compared.get("key"):
             return str(ratio)
         text = self.figure(ratio)

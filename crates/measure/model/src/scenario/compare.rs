@@ -181,7 +181,7 @@ impl Compare {
         Some(ComparedRow {
             option: Some(option.into()),
             conditions: conditions.into_iter().cloned().collect(),
-            settled_by: settled_by(&comparison, [&mine.answer, &other.answer]),
+            settled_by: settled_by(&comparison, &[&mine.answer, &other.answer]),
             comparison,
             host_cpu_saved: saved(row, baseline),
         })
@@ -193,7 +193,7 @@ impl Compare {
         Some(ComparedRow {
             option: None,
             conditions: row.labels.clone(),
-            settled_by: settled_by(&comparison, [&mine.answer, &mine.answer]),
+            settled_by: settled_by(&comparison, &[&mine.answer]),
             comparison,
             host_cpu_saved: None,
         })
@@ -212,11 +212,11 @@ impl Compare {
 
 /// Returns the measurement that would decide an undecided comparison; `None` if the comparison has
 /// an answer.
-fn settled_by(comparison: &Comparison, sides: [&Answer; 2]) -> Option<String> {
+fn settled_by(comparison: &Comparison, sides: &[&Answer]) -> Option<String> {
     if comparison.verdict != Verdict::CannotTell {
         return None;
     }
-    if let Some(unknown) = sides.into_iter().find_map(|side| side.as_ref().err()) {
+    if let Some(unknown) = sides.iter().find_map(|side| side.as_ref().err()) {
         return Some(unknown.remedy.clone());
     }
     // Some are derived: no measurement gives those.
