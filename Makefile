@@ -140,13 +140,13 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(CARGO) bench --locked -p overside-flow --bench partition --bench pipeline
 	$(CARGO) bench --locked -p overside-flow-service --bench slowed
 	$(BIN)/python benches/partition.py
+	$(BIN)/python benches/partition.py --files $(BIN)/overside
 	$(CARGO) run --locked --release --manifest-path benches/peers/Cargo.toml # DataFusion takes 18 CPU minutes to build
 	$(BIN)/python benches/compression.py
 	$(BIN)/python benches/memory.py
 	$(BIN)/python benches/network.py
 	$(BIN)/python benches/kv_dpdk.py --overside $(BIN)/overside
 	-$(BIN)/python benches/kv_model.py --overside $(BIN)/overside # a goal missed is printed
-	$(BIN)/python benches/flow_pack.py $(BIN)/overside
 	$(BIN)/python benches/flow_ingest.py $(BIN)/overside
 
 .PHONY: model-figures

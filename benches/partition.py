@@ -10,9 +10,10 @@ CPU time is compared, because other programs disturb it less. Outputs of a round
 of the round before: polars' allocator keeps it, and so does our side `kept`; `new memory` does not.
 
 `--files` compares `flow partition` of BINARY with polars' partitioned sink, DuckDB's `COPY ...
-PARTITION_BY` and pyarrow's dataset writer, from a file to files in memory (`/dev/shm`), two threads
-each, one after the other in each round. All compress with Zstandard of level 1 or LZ4 (raw), write
-statistics, and decide by themselves which columns get a dictionary, as they do unless told
+PARTITION_BY`, pyarrow's dataset writer, and pyarrow with a filter for each output as published
+implementations have it (Arrow only), from a file to files in memory (`/dev/shm`), two threads each,
+one after the other in each round. All compress with Zstandard of level 1 or LZ4 (raw), write
+statistics of Parquet, and decide by themselves which columns get a dictionary, as they do unless told
 otherwise; the bytes that each writes are printed. Times of the others are without their start, ours
 are those of the whole process. A ratio is the median over the rounds of theirs to ours, so above 1
 is faster here; the best of the others is by wall time.
@@ -32,12 +33,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
-import flow_pack
 import polars
 import pyarrow
 import pyarrow.compute
@@ -48,6 +49,12 @@ ROOT = Path(__file__).resolve().parent.parent
 BENCH = ["cargo", "bench", "--locked", "--quiet", "-p", "overside-flow"]
 BENCH += ["--bench", "partition", "--"]
 KEYS = {"particles": "id", "ships": "MMSI"}
+#: Bytes of a row in memory, about.
+ROW_BYTES = {"particles": 80, "ships": 190}
+#: What is written: format and codec.
+OUTPUTS = [("parquet", "zstd"), ("parquet", "lz4")]
+OUTPUTS += [("arrow", "none"), ("arrow", "lz4"), ("arrow", "zstd")]
+BATCH_ROWS = 64 << 10
 OURS = re.compile(r"^(\w+) +bits:(\d+) +(overside, \w+) +([\d.]+) GB/s")
 
 
@@ -111,101 +118,151 @@ def measure(name: str, table: pyarrow.Table, rounds: int) -> None:
             print(f"{name:9} {ways:2} ways  {side:22} {statistics.median(all_rates):6.2f} GB/s")
 
 
-def files_by_polars(source: Path, target: Path, key: str, ways: int, codec: str) -> None:
+@dataclass(frozen=True)
+class Setting:
+    """What is partitioned by the lowest bits of a key, and written."""
+
+    source: Path
+    target: Path
+    key: str
+    ways: int
+    kind: str
+    codec: str
+
+    @property
+    def ipc_codec(self) -> str | None:
+        """The codec of Arrow IPC, as pyarrow calls it."""
+        return None if self.codec == "none" else self.codec
+
+
+def files_by_polars(what: Setting) -> None:
     """A lazy scan into a partitioned sink."""
-    is_parquet = source.suffix == ".parquet"
-    scan = polars.scan_parquet(source) if is_parquet else polars.scan_ipc(source)
-    part = (polars.col(key) & (ways - 1)).alias("partition")
-    rows = scan.with_columns(part)
-    directory = polars.PartitionBy(target, key="partition", include_key=False)
-    if codec == "none":
-        rows.sink_ipc(directory, compression="uncompressed")
-    elif codec == "lz4":
+    is_parquet = what.source.suffix == ".parquet"
+    scan = polars.scan_parquet(what.source) if is_parquet else polars.scan_ipc(what.source)
+    rows = scan.with_columns((polars.col(what.key) & (what.ways - 1)).alias("partition"))
+    directory = polars.PartitionBy(what.target, key="partition", include_key=False)
+    if what.kind == "arrow":
+        rows.sink_ipc(directory, compression=what.ipc_codec or "uncompressed")
+    elif what.codec == "lz4":
         rows.sink_parquet(directory, compression="lz4")
     else:
         rows.sink_parquet(directory, compression="zstd", compression_level=1)
 
 
-def files_by_duckdb(source: Path, target: Path, key: str, ways: int, codec: str) -> None:
+def files_by_duckdb(what: Setting) -> None:
     """A statement; Arrow comes by pyarrow."""
     import duckdb  # noqa: PLC0415
 
-    table = f"read_parquet('{source}')"
+    table = f"read_parquet('{what.source}')"
     with duckdb.connect() as connection:
         connection.execute("SET threads = 2")
-        if source.suffix == ".arrow":
-            connection.register("arrow", pyarrow.dataset.dataset(source, format="ipc"))
+        if what.source.suffix == ".arrow":
+            connection.register("arrow", pyarrow.dataset.dataset(what.source, format="ipc"))
             table = "arrow"
-        level = ", COMPRESSION_LEVEL 1" if codec == "zstd" else ""
-        compression = "lz4_raw" if codec == "lz4" else codec
-        rows = f'SELECT *, "{key}" & {ways - 1} AS partition FROM {table}'  # noqa: S608
+        level = ", COMPRESSION_LEVEL 1" if what.codec == "zstd" else ""
+        compression = "lz4_raw" if what.codec == "lz4" else what.codec
+        rows = f'SELECT *, "{what.key}" & {what.ways - 1} AS partition FROM {table}'  # noqa: S608
         settings = f"FORMAT parquet, PARTITION_BY (partition), COMPRESSION {compression}{level}"
-        connection.execute(f"COPY ({rows}) TO '{target}' ({settings})")
+        connection.execute(f"COPY ({rows}) TO '{what.target}' ({settings})")
 
 
-def files_by_pyarrow(source: Path, target: Path, key: str, ways: int, codec: str) -> None:
+def files_by_pyarrow(what: Setting) -> None:
     """A projected scan into a dataset."""
-    pyarrow.set_cpu_count(2)
-    pyarrow.set_io_thread_count(2)
-    scanned = pyarrow.dataset.dataset(source, format="ipc" if source.suffix == ".arrow" else None)
+    is_arrow = what.source.suffix == ".arrow"
+    scanned = pyarrow.dataset.dataset(what.source, format="ipc" if is_arrow else None)
     field = pyarrow.compute.field
     columns = {name: field(name) for name in scanned.schema.names}
-    kind = scanned.schema.field(key).type
-    low = pyarrow.compute.bit_wise_and(field(key), pyarrow.scalar(ways - 1, kind))
-    if codec == "none":
-        options = pyarrow.dataset.IpcFileFormat().make_write_options()
+    kind = scanned.schema.field(what.key).type
+    low = pyarrow.compute.bit_wise_and(field(what.key), pyarrow.scalar(what.ways - 1, kind))
+    if what.kind == "arrow":
+        ipc = pyarrow.dataset.IpcFileFormat()
+        options = ipc.make_write_options(compression=what.ipc_codec)
     else:
-        level = 1 if codec == "zstd" else None
         options = pyarrow.dataset.ParquetFileFormat().make_write_options(
-            compression=codec, compression_level=level
+            compression=what.codec, compression_level=1 if what.codec == "zstd" else None
         )
     pyarrow.dataset.write_dataset(
         scanned.scanner(columns={**columns, "partition": low}),
-        target,
+        what.target,
         format=options.format,
         file_options=options,
         partitioning=pyarrow.dataset.partitioning(pyarrow.schema([("partition", kind)])),
     )
 
 
-SIDES = {"polars": files_by_polars, "duckdb": files_by_duckdb, "pyarrow": files_by_pyarrow}
+def files_by_filters(what: Setting) -> None:
+    """A filter of the whole table for each output; a source of Arrow is mapped into memory."""
+    what.target.mkdir()
+    if what.source.suffix == ".arrow":
+        table = pyarrow.ipc.open_file(pyarrow.memory_map(str(what.source))).read_all()
+    else:
+        table = pyarrow.parquet.read_table(what.source)
+    options = pyarrow.ipc.IpcWriteOptions(compression=what.ipc_codec)
+    for number, part in enumerate(filter_by_pyarrow(table, what.key, what.ways)):
+        path = what.target / f"part-{number}.arrow"
+        with pyarrow.ipc.new_file(str(path), table.schema, options=options) as out:
+            out.write_table(part, max_chunksize=BATCH_ROWS)
+
+
+SIDES = {
+    "polars": files_by_polars,
+    "duckdb": files_by_duckdb,
+    "pyarrow": files_by_pyarrow,
+    "filters": files_by_filters,
+}
 
 
 def one_side(words: list[str]) -> None:
     """Run one of the others, and print its wall and CPU time."""
-    side, source, target, key, ways, codec = words
+    side, source, target, key, ways, kind, codec = words
+    setting = Setting(Path(source), Path(target), key, int(ways), kind, codec)
+    pyarrow.set_cpu_count(2)
+    pyarrow.set_io_thread_count(2)
     begin, cpu = time.perf_counter(), time.process_time()
-    SIDES[side](Path(source), Path(target), key, int(ways), codec)
+    SIDES[side](setting)
     print(json.dumps([time.perf_counter() - begin, time.process_time() - cpu]))
+
+
+def made(binary: str, name: str, path: Path, size: int) -> pyarrow.Table:
+    """A table of about so many bytes; ships are enlarged from real positions where they are."""
+    shared = Path(os.environ.get("OVERSIDE_SHARED", ROOT.parent / "shared"))
+    sample = next(iter(sorted((shared / "data/ais").glob("*.parquet"))), None)
+    words = ["generate", name, str(path)]
+    if sample is not None and name == "ships":
+        words = ["enlarge", str(sample), str(path), "--id", "MMSI", "--time", "BaseDateTime"]
+    rows = str(size // ROW_BYTES[name])
+    subprocess.run([binary, "flow", *words, "--rows", rows], check=True)
+    with pyarrow.memory_map(str(path)) as source:
+        return pyarrow.ipc.open_file(source).read_all()
 
 
 def files(binary: str, size: int, rounds: int, folder: Path) -> None:
     """Print the ratios of all sides, from files to files."""
-    ships = flow_pack.ships_here()
     print(f"{'':36} wall and CPU time of others to ours; GB of files that each writes")
     for name, key in KEYS.items():
         arrow, parquet = folder / f"{name}.arrow", folder / f"{name}.parquet"
-        table = flow_pack.made(binary, name, ships, size, arrow)
+        table = made(binary, name, arrow, size)
         pyarrow.parquet.write_table(table, parquet, compression="zstd", compression_level=1)
         rows = table.num_rows
         del table
         for source in (parquet, arrow):
-            for codec in ("zstd", "lz4", "none"):
+            for kind, codec in OUTPUTS:
                 for ways in (4, 16):
-                    words = [str(source), str(folder / "out"), key, str(ways), codec]
-                    of_files(binary, words, rows, rounds)
+                    setting = Setting(source, folder / "out", key, ways, kind, codec)
+                    of_files(binary, setting, rows, rounds)
 
 
-def of_files(binary: str, words: list[str], rows: int, rounds: int) -> None:
+def of_files(binary: str, what: Setting, rows: int, rounds: int) -> None:
     """Print the ratios of one setting."""
-    source, target, key, ways, codec = words
-    kind = "arrow" if codec == "none" else "parquet"
-    bits = str(int(ways).bit_length() - 1)
-    ours = [binary, "flow", "partition", source, "--key", key, "--bits", bits, "--threads", "2"]
-    ours += ["--format", kind, "--codec", codec, "--out", target]
+    source, target = str(what.source), str(what.target)
+    words = [source, target, what.key, str(what.ways), what.kind, what.codec]
+    bits = str(what.ways.bit_length() - 1)
+    ours = [binary, "flow", "partition", source, "--key", what.key, "--bits", bits]
+    ours += ["--threads", "2", "--format", what.kind, "--codec", what.codec, "--out", target]
     commands = {"overside": ours}
     # DuckDB writes no Arrow.
-    for side in SIDES if codec != "none" else ["polars", "pyarrow"]:
+    others = ["polars", "duckdb" if what.kind == "parquet" else "filters", "pyarrow"]
+    for side in others:
         commands[side] = [sys.executable, __file__, "--side", side, *words]
     times: dict[str, list[tuple[float, float]]] = {side: [] for side in commands}
     sizes = {}
@@ -221,9 +278,9 @@ def of_files(binary: str, words: list[str], rows: int, rounds: int) -> None:
             times[side].append(took if side == "overside" else json.loads(text))
             written = [path for path in Path(target).rglob("*") if path.is_file()]
             sizes[side] = sum(path.stat().st_size for path in written) / 1e9
-            found = pyarrow.dataset.dataset(written, format="ipc" if codec == "none" else None)
+            found = pyarrow.dataset.dataset(written, format="ipc" if what.kind == "arrow" else None)
             assert found.count_rows() == rows, side
-    line = f"{Path(source).name:17} {ways:>2} ways {kind:7} {codec:4}"
+    line = f"{what.source.name:17} {what.ways:>2} ways {what.kind:7} {what.codec:4}"
     shutil.rmtree(target)
     ratios = {
         side: [

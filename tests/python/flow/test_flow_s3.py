@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -56,6 +57,7 @@ class Store:
             endpoint_override=uri,
             region="us-east-1",
             allow_bucket_creation=True,
+            tls_ca_file_path=os.environ.get("SSL_CERT_FILE", ""),
         )
         self.files.create_dir("bucket")
 
@@ -85,9 +87,17 @@ class Store:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
+    with moto(tmp_path, "http") as store:
+        yield store
+
+
+@contextlib.contextmanager
+def moto(tmp_path: Path, scheme: str, *options: str | Path) -> Iterator[Store]:
+    """A server that has ended afterwards."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
-    command = [str(MOTO), "--host", "127.0.0.1", "--port", str(port)]
+    command = [str(MOTO), "--host", "127.0.0.1", "--port", str(port), *map(str, options)]
+    uri = f"{scheme}://127.0.0.1:{port}"
     variables = os.environ | {"INITIAL_NO_AUTH_ACTION_COUNT": "3"}
     log = (tmp_path / "moto.log").open("w")
     with log, subprocess.Popen(command, env=variables, stdout=log, stderr=log) as process:
@@ -95,11 +105,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
             end = time.monotonic() + PATIENCE_S
             while time.monotonic() < end:
                 try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=5).close()
+                    urllib.request.urlopen(f"{uri}/moto-api/", timeout=5).close()
                     break
                 except OSError:
                     time.sleep(0.1)
-            yield Store(f"http://127.0.0.1:{port}")
+            yield Store(uri)
         finally:
             process.terminate()
 
@@ -116,6 +126,38 @@ def test_a_run_writes_objects_that_another_client_reads(store: Store, tmp_path: 
     assert sorted(store.rows()) == list(range(1000))
     assert "exists" in flow("run", pipeline, code=2, **store.variables)
     flow("run", pipeline, "--force", **store.variables)
+
+
+def test_partitions_that_are_long_are_uploaded_in_parts(store: Store, tmp_path: Path) -> None:
+    rows = list(range(6_000_000))
+    table = pa.table({"id": pa.array(rows)})
+    pq.write_table(table, tmp_path / "in.parquet")
+    words = ["--key", "id", "--bits", "1", "--format", "parquet", "--out", "s3://bucket/long"]
+    command = ["partition", tmp_path / "in.parquet", *words]
+    assert "s3://bucket/long/part-0.parquet" in flow(*command, **store.variables)
+    sizes = store.files.get_file_info(["bucket/long/part-0.parquet", "bucket/long/part-1.parquet"])
+    assert all(file.size > 16 << 20 for file in sizes), "one request would be enough"
+    assert sorted(store.rows()) == rows
+    assert "exists" in flow(*command, code=2, **store.variables)
+    flow(*command, "--force", **store.variables)
+    absent = [*command[:-1], "s3://absent/x"]
+    assert "NoSuchBucket" in flow(*absent, code=2, **store.variables)
+
+
+def test_a_bucket_behind_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+    names = ["-subj", "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1"]
+    names += ["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", certificate]
+    subprocess.run([*make.split(), *names], check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "in.parquet")
+    words = ["--key", "id", "--bits", "1", "--format", "parquet", "--out", "s3://bucket/x"]
+    command = ["partition", tmp_path / "in.parquet", *words]
+    with moto(tmp_path, "https", "--ssl-cert", certificate, "--ssl-key", key) as store:
+        assert "UnknownIssuer" in flow(*command, code=2, **store.variables)
+        flow(*command, **store.variables, AWS_CA_BUNDLE=str(certificate))
+        assert store.rows() == [1, 2, 3]
 
 
 def test_what_a_service_acknowledged_is_in_the_bucket(store: Store, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ use overside_command::messages::shown;
 use overside_flow::files::{CsvOptions, FileReader, ReadOptions};
 use overside_flow::operators::type_named;
 use overside_flow::pack::CodecPool;
-use overside_flow::{TableError, check_schema};
+use overside_flow::{Destination, TableError, check_schema};
 
 /// Types of columns in comma-separated values.
 #[derive(clap::Args, Clone, Default)]
@@ -61,6 +61,14 @@ pub(super) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(local)
 }
 
+/// Takes a directory or a bucket for written tables.
+pub(super) fn output_place() -> impl TypedValueParser<Value = Destination> {
+    PathBufValueParser::new().try_map(|path| match path.to_str() {
+        Some(text) if text.starts_with("s3://") => Ok(Destination::ObjectStore(text.into())),
+        _ => local(path).map(Destination::Directory),
+    })
+}
+
 /// Refuses an address, of which a local directory would be made.
 fn local<P: AsRef<OsStr>>(path: P) -> Result<P, &'static str> {
     let text = path.as_ref().to_string_lossy();
@@ -68,8 +76,8 @@ fn local<P: AsRef<OsStr>>(path: P) -> Result<P, &'static str> {
     match scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => Ok(path),
         false => Err(
-            "only local files are read and written here; `overside flow run` writes to s3://BUCKET/PREFIX; \
-             copy an input here first",
+            "only local files are read and written here; `overside flow partition` and `flow run` write to \
+             s3://BUCKET/PREFIX; copy an input here first",
         ),
     }
 }

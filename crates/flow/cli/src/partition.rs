@@ -1,24 +1,24 @@
 //! `overside flow partition`.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use clap::ArgGroup;
 use overside_base::raise_descriptor_limit;
-use overside_flow::files::OutputFile;
-use overside_flow::operators::{Filter, Projection, SortColumn};
-use overside_flow::pack::StageTime;
-use overside_flow::partition_name;
-use overside_flow::{Error, Repartition};
+use overside_flow::operators::{
+    Filter, PartitionOptions, Partitioner, Piece, Projection, SortColumn, parts, sort,
+};
+use overside_flow::pack::{StageTime, StageTimes};
+use overside_flow::{
+    Destination, Error, FileOutput, FileOutputOptions, Packing, PartitionedBatch, operators,
+};
 
-use super::input::{CsvArguments, Input, local_path};
+use super::input::{CsvArguments, Input, output_place};
 use super::method::MethodArguments;
-use super::output::{self, OutputArguments};
+use super::output::{self, BATCH_ROWS, OutputArguments};
 use super::text::{self, Summary};
 use overside_command::{logging::Verbosity, messages::shown, options::Placement, print_result};
 
@@ -51,9 +51,9 @@ pub(super) struct Arguments {
     /// Sort the rows of each partition by these columns, as in 'id, time desc'; all rows are held in memory
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<SortColumn>,
-    /// Directory for the partitions; it is made if absent
-    #[arg(short = 'o', long = "out", value_name = "DIR", value_parser = local_path())]
-    directory: PathBuf,
+    /// Directory for the partitions, which is made if absent, or s3://BUCKET/PREFIX
+    #[arg(short = 'o', long = "out", value_name = "DIR", value_parser = output_place())]
+    to: Destination,
     /// Print what was written, and the time of each stage, as JSON
     #[arg(long)]
     json: bool,
@@ -116,52 +116,101 @@ impl Arguments {
         let in_first = |error: Error| format!("{}: {error}", columns.of);
         let rows = rows.map_err(in_first)?;
         let schema = rows.projection.as_ref().map_or(&columns.schema, Projection::schema).clone();
-        fs::create_dir_all(&self.directory).map_err(|error| {
-            let name = shown(&self.directory);
-            match error.kind() {
-                ErrorKind::AlreadyExists => format!("{name}: a file; name a directory"),
-                _ => format!("{name}: {error}"),
-            }
-        })?;
-        let partitions = key.method.partitions() as usize;
-        let create = |partition| {
-            let path = self.directory.join(self.file_name(partition, partitions));
-            OutputFile::create(&path, self.output.force)
-        };
         let options = self.output.options();
         output::say_conversions(options, &schema, &self.verbosity).map_err(in_first)?;
-        let repartition = Repartition::new(&schema, &key, options, &pool, create);
-        let sorted = repartition.and_then(|repartition| match self.sort.is_empty() {
-            true => Ok(repartition),
-            false => repartition.sorted_by(self.sort.clone()),
-        });
-        let mut repartition = sorted.map_err(in_first)?;
-        let mut unpack = StageTime::default();
+        // Sorting an empty table checks the columns.
+        let sorted = (!self.sort.is_empty())
+            .then(|| sort(&[RecordBatch::new_empty(Arc::clone(&schema))], &self.sort));
+        sorted.transpose().map_err(in_first)?;
+        let partitioner = Partitioner::with_memory(
+            Arc::clone(&schema),
+            &key,
+            PartitionOptions::default(),
+            pool.memory(),
+        );
+        let mut partitioner = partitioner.map_err(in_first)?;
+        let options = FileOutputOptions {
+            write: options,
+            prefix: "part".into(),
+            replace: self.output.force,
+            gather: None,
+        };
+        let count = partitioner.partitions();
+        let packing = Arc::new(Packing::of_pool(&pool));
+        let output = FileOutput::new(&self.to, &schema, Some(count as u32), options, &packing);
+        let mut tables = Tables {
+            output: output.map_err(output::said)?,
+            sort: &self.sort,
+            waiting: vec![Vec::new(); count + 1],
+        };
+        let (mut unpack, mut partition) = (StageTime::default(), StageTime::default());
         for input in std::iter::once(Ok(first)).chain(inputs) {
             let mut input = input?;
             columns.check(&input)?;
             for batch in &mut input.reader {
                 let selected = batch.and_then(|batch| rows.apply(&batch));
-                let pushed = selected.and_then(|batch| repartition.push(&batch));
+                let pushed = selected.and_then(|batch| {
+                    partition.bytes_in += operators::values_bytes(&batch) as u64;
+                    tables.write(partition.measure(|| partitioner.push(&batch))?)
+                });
                 pushed.map_err(|error| format!("{}: {}", input.name, output::said(error)))?;
             }
             unpack += input.reader.time();
         }
-        let mut done = repartition.finish().map_err(output::said)?;
-        done.times.unpack = unpack;
-        let files = (done.outputs.into_iter())
-            .map(|(partition, file)| {
-                let name = shown(file.path());
-                let bytes = file.finish(false).map_err(output::said)?;
-                Ok((partition, name, bytes))
-            })
-            .collect::<Result<_, String>>()?;
-        Ok(Summary { key, skew: done.skew, times: done.times, sort: done.sort, files })
+        let (pieces, skew) = partition.measure(|| partitioner.finish()).map_err(output::said)?;
+        partition.bytes_out = skew.bytes();
+        tables.write(pieces).map_err(output::said)?;
+        let sort = tables.write_sorted().map_err(output::said)?;
+        let mut repack = StageTime::default();
+        let files = tables.output.finish(false).map_err(output::said)?.into_iter().map(|file| {
+            repack += file.time;
+            (file.partition.map_or(0, |number| number as usize), shown(&file.path), file.bytes)
+        });
+        let files = files.collect();
+        Ok(Summary { key, skew, times: StageTimes { unpack, partition, repack }, sort, files })
+    }
+}
+
+/// Tables of the partitions, which are written, or whose rows wait to be sorted until the input ends.
+struct Tables<'a> {
+    output: FileOutput,
+    /// Columns to sort by; none if the rows keep their order.
+    sort: &'a [SortColumn],
+    /// Waiting batches by partition.
+    waiting: Vec<Vec<RecordBatch>>,
+}
+
+impl Tables<'_> {
+    fn write(&mut self, pieces: Vec<Piece>) -> Result<(), Error> {
+        for (partition, batch) in pieces {
+            match self.sort.is_empty() {
+                true => self.write_one(partition, batch)?,
+                false => self.waiting[partition].push(batch),
+            }
+        }
+        Ok(())
     }
 
-    /// `part-02.arrow`; the partition of null keys is behind the others.
-    fn file_name(&self, partition: usize, partitions: usize) -> String {
-        let name = partition_name("part", partition as u32, partitions as u32);
-        format!("{name}.{}", self.output.format.extension())
+    fn write_one(&mut self, partition: usize, batch: RecordBatch) -> Result<(), Error> {
+        self.output.write(&PartitionedBatch { partition: Some(partition as u32), batch })
+    }
+
+    /// Sorts and writes the waiting rows. Returns the time of sorting; `None` if the rows keep their order.
+    fn write_sorted(&mut self) -> Result<Option<StageTime>, Error> {
+        let mut time = StageTime::default();
+        for partition in 0..self.waiting.len() {
+            let batches = std::mem::take(&mut self.waiting[partition]);
+            if batches.is_empty() {
+                continue;
+            }
+            let sorted = time.measure(|| sort(&batches, self.sort))?;
+            let bytes = operators::values_bytes(&sorted) as u64;
+            time.bytes_in += bytes;
+            time.bytes_out += bytes;
+            for part in parts(&sorted, BATCH_ROWS) {
+                self.write_one(partition, part)?;
+            }
+        }
+        Ok((!self.sort.is_empty()).then_some(time))
     }
 }

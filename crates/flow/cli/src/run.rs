@@ -13,8 +13,8 @@ use overside_flow::Error;
 use overside_flow::operators::parts;
 use overside_flow::pack::CodecPool;
 use overside_flow::{
-    BatchResult, Definition, Destination, FileOutput, FileOutputOptions, Node, NodeDefinition,
-    Output, Packing, PartitionedBatch, Pipeline, Stream, TreeDefinition, TreeOutput, WrittenFile,
+    BatchResult, Definition, Destination, FileOutput, Node, NodeDefinition, Output, Packing,
+    PartitionedBatch, Pipeline, Stream, TreeDefinition, TreeOutput, WrittenFile,
 };
 use overside_flow_service::RemoteNodes;
 
@@ -243,14 +243,10 @@ impl Run<'_> {
                         Writer::Tree(Box::new(tree.map_err(said)?))
                     }
                     None => {
-                        let options = FileOutputOptions {
-                            prefix: "part".into(),
-                            replace: self.force,
-                            gathered_bytes: self.definition.memory_bytes() / 2 / count,
-                        };
-                        let partitions = self.definition.partitions();
-                        let files =
-                            FileOutput::new(output, schema, partitions, options, &self.packing);
+                        let bytes = self.definition.memory_bytes() / 2 / count;
+                        let options = output.file_options("part".into(), self.force, bytes);
+                        let (to, partitions) = (&output.to, self.definition.partitions());
+                        let files = FileOutput::new(to, schema, partitions, options, &self.packing);
                         Writer::Files(Box::new(files.map_err(said)?))
                     }
                 };

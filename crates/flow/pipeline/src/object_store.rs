@@ -1,86 +1,59 @@
-//! Objects in a bucket, by the API of Amazon S3: files that are uploaded as a whole.
+//! Objects in a bucket of Amazon S3, or of a store with its API: files that are uploaded as a whole.
 //!
-//! 1. Data are written to an unnamed local file until it is complete ([`ObjectFile`]). So its length and
-//!    its SHA-256 are known, and it can be sent again.
-//! 2. It is uploaded with one request (at most 5 GiB), signed with Signature Version 4 ([`signature`]).
-//!    The store compares the digest. The bucket has the complete object or none.
-//! 3. Requests that fail for a temporary reason are repeated.
+//! 1. Data are written to an unnamed local file until it is complete ([`ObjectFile`]). So memory does not grow
+//!    with the number of objects, and a request can be sent again.
+//! 2. A short object is uploaded with one request, a longer one in parts. The bucket has the complete object or
+//!    none.
+//! 3. The crate `object_store` signs requests and repeats those that fail for a temporary reason.
 
 mod http;
-mod signature;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use ring::digest;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStoreExt, PutMode, RetryConfig, WriteMultipart};
 use rustix::fs::{Mode, OFlags, open};
+use tokio::runtime::Runtime;
 
-use self::http::{Answer, HttpClient};
 use crate::Error;
-use signature::{Credentials, Request, hex, timestamp};
 
-/// Length in bytes of the longest object of one request.
-const OBJECT_BYTES_MAX: u64 = 5 << 30;
+/// Length in bytes of the longest object of one request, and of a part of a longer one.
+const PART_BYTES: u64 = 16 << 20;
+/// Maximum number of parts of an object (Amazon S3's).
+const PARTS_MAX: u64 = 10_000;
+/// Number of parts that are uploaded at once.
+const PARTS_AT_ONCE: usize = 4;
 const BUFFER_BYTES: usize = 256 << 10;
-/// Maximum number of attempts at a request that fails for a temporary reason. The wait after the nth failure
-/// is `PAUSE` times 2^n.
-const ATTEMPTS: u32 = 4;
-const PAUSE: Duration = Duration::from_millis(200);
+/// Maximum number of times that a request which failed for a temporary reason is sent again.
+const RETRIES: usize = 3;
+/// Longest time for a request with its repetitions.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Bucket with a prefix of object names and the credentials.
 pub struct ObjectStore {
-    client: HttpClient,
-    /// Path `/BUCKET`; empty if the host name contains the bucket.
-    base_path: String,
+    bucket: AmazonS3,
+    runtime: Runtime,
     /// Bucket as `s3://BUCKET`.
-    bucket: String,
+    name: String,
     /// Prefix of all object names; empty, or with a slash at its end.
     prefix: String,
-    region: String,
-    credentials: Credentials,
-}
-
-/// Settings from the environment, with the variables of Amazon's own tools.
-#[derive(Clone, Debug, Default)]
-pub struct ObjectStoreSettings {
-    /// `AWS_ENDPOINT_URL_S3`, or `AWS_ENDPOINT_URL`: URL of a store other than Amazon's.
-    pub endpoint: Option<String>,
-    /// `AWS_REGION`, or `AWS_DEFAULT_REGION`.
-    pub region: Option<String>,
-    /// `AWS_ACCESS_KEY_ID`.
-    pub access_key: Option<String>,
-    /// `AWS_SECRET_ACCESS_KEY`.
-    pub secret_key: Option<String>,
-    /// `AWS_SESSION_TOKEN`.
-    pub session_token: Option<String>,
-    /// `AWS_CA_BUNDLE`: file with trusted certificates (default: the system's).
-    pub certificates: Option<String>,
-}
-
-impl ObjectStoreSettings {
-    /// Reads the process's environment.
-    pub fn from_environment() -> Self {
-        let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Self {
-            endpoint: get("AWS_ENDPOINT_URL_S3").or_else(|| get("AWS_ENDPOINT_URL")),
-            region: get("AWS_REGION").or_else(|| get("AWS_DEFAULT_REGION")),
-            access_key: get("AWS_ACCESS_KEY_ID"),
-            secret_key: get("AWS_SECRET_ACCESS_KEY"),
-            session_token: get("AWS_SESSION_TOKEN"),
-            certificates: get("AWS_CA_BUNDLE"),
-        }
-    }
 }
 
 impl ObjectStore {
-    /// Returns the bucket of an address such as `s3://BUCKET/PREFIX`. Sends no request yet.
+    /// Returns the bucket of an address such as `s3://BUCKET/PREFIX`. `variables` are those of the process's
+    /// environment: names that begin with `AWS_`, as Amazon's own tools have them. Sends no request yet.
     ///
     /// # Errors
     /// [`Error::Refused`]: the address or the environment is incomplete.
-    pub fn new(address: &str, settings: &ObjectStoreSettings) -> Result<Self, Error> {
+    pub fn new(
+        address: &str,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, Error> {
         let refused = |reason: String| Error::Refused(format!("{address}: {reason}"));
         let rest = address.strip_prefix("s3://").unwrap_or_default();
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -88,127 +61,96 @@ impl ObjectStore {
         if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(is_name) {
             return Err(refused("no name of a bucket; write s3://BUCKET/PREFIX".into()));
         }
-        let key = |value: &Option<String>, name: &str| {
-            let missing = || refused(format!("{name} is not set; object storage needs it"));
-            value.clone().ok_or_else(missing)
-        };
-        let region = settings.region.as_deref().unwrap_or("us-east-1").to_owned();
-        let amazon = |host: String| format!("https://{host}s3.{region}.amazonaws.com");
-        let (origin, base_path) = match &settings.endpoint {
-            Some(endpoint) => (endpoint.trim_end_matches('/').into(), format!("/{bucket}")),
-            // A dot would make the host name differ from the certificate's.
-            None if bucket.contains('.') => (amazon(String::new()), format!("/{bucket}")),
-            None => (amazon(format!("{bucket}.")), String::new()),
-        };
-        let client = HttpClient::new(&origin, settings.certificates.as_deref());
-        let mut prefix = prefix.trim_end_matches('/').to_owned();
-        if !prefix.is_empty() {
-            prefix.push('/');
+        let mut builder = AmazonS3Builder::new().with_bucket_name(bucket);
+        let mut certificates = None;
+        for (name, value) in variables.into_iter().filter(|(_, value)| !value.is_empty()) {
+            let key = name.starts_with("AWS_").then(|| name.to_ascii_lowercase().parse());
+            match key {
+                _ if name == "AWS_CA_BUNDLE" => certificates = Some(value),
+                Some(Ok(key)) => builder = builder.with_config(key, value),
+                _ => {}
+            }
         }
+        let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+        let endpoint = endpoint.iter().find_map(|key| builder.get_config_value(key));
+        if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.starts_with("http")) {
+            let reason = format!("{endpoint:?} is no http:// or https:// address of a host");
+            return Err(refused(reason));
+        }
+        let retry =
+            RetryConfig { max_retries: RETRIES, retry_timeout: TIMEOUT, ..RetryConfig::default() };
+        let builder = builder.with_retry(retry).with_http_connector(http::Connector(certificates));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let prefix = prefix.trim_end_matches('/');
         Ok(Self {
-            client: client.map_err(|error| refused(error.to_string()))?,
-            base_path,
-            bucket: format!("s3://{bucket}"),
-            prefix,
-            region,
-            credentials: Credentials {
-                access_key: key(&settings.access_key, "AWS_ACCESS_KEY_ID")?,
-                secret_key: key(&settings.secret_key, "AWS_SECRET_ACCESS_KEY")?,
-                session_token: settings.session_token.clone(),
-            },
+            bucket: builder.build().map_err(|error| refused(error.to_string()))?,
+            runtime: runtime.map_err(|error| refused(error.to_string()))?,
+            name: format!("s3://{bucket}"),
+            prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
         })
     }
 
     /// Returns the full address of the object with this name, as in `s3://BUCKET/PREFIX/NAME`.
     fn address(&self, name: &str) -> String {
-        format!("{}/{}{name}", self.bucket, self.prefix)
+        format!("{}/{}{name}", self.name, self.prefix)
     }
 
     /// Uploads an object. With `replace`, it replaces one of that name.
-    fn put(&self, name: &str, file: &mut File, sha256: &str, replace: bool) -> Result<(), Error> {
-        let address = self.address(name);
-        let mut attempt = 1;
-        loop {
-            let failed = |error: io::Error| Error::file(Path::new(&address), error);
-            file.rewind().map_err(failed)?;
-            let passing = match self.put_once(name, file, sha256, replace) {
-                Ok(answer) => match answer.status {
-                    200..300 => return Ok(()),
-                    412 => return Err(Error::Exists(address.into())),
-                    409 | 429 | 500.. => said(&answer),
-                    _ => {
-                        let reason = format!("the object store refused it: {}", said(&answer));
-                        return Err(failed(io::Error::other(reason)));
-                    }
-                },
-                Err(error) => error.to_string(),
-            };
-            if attempt == ATTEMPTS {
-                let reason = format!("{passing} ({ATTEMPTS} times)");
-                return Err(failed(io::Error::other(reason)));
-            }
-            tracing::info!(object = address, "tried again: {passing}");
-            std::thread::sleep(PAUSE * 2_u32.pow(attempt));
-            attempt += 1;
-        }
-    }
-
-    fn put_once(
+    async fn put(
         &self,
         name: &str,
-        file: &mut File,
-        sha256: &str,
+        mut file: File,
+        len: u64,
         replace: bool,
-    ) -> io::Result<Answer> {
-        let name = signature::encoded(&format!("{}{name}", self.prefix));
-        let path = format!("{}/{name}", self.base_path);
-        let date = timestamp(SystemTime::now());
-        let mut headers = vec![
-            ("host", self.client.host.clone()),
-            ("x-amz-content-sha256", sha256.to_owned()),
-            ("x-amz-date", date.clone()),
-        ];
-        if !replace {
-            headers.push(("if-none-match", "*".into()));
-        }
-        if let Some(token) = &self.credentials.session_token {
-            headers.push(("x-amz-security-token", token.clone()));
-        }
-        headers.sort();
-        let request = Request {
-            method: "PUT",
-            path: &path,
-            headers: &headers,
-            sha256,
-            date: &date,
-            region: &self.region,
+    ) -> object_store::Result<()> {
+        let path = ObjectPath::parse(format!("{}{name}", self.prefix))?;
+        let mut part = move |len: u64| {
+            let mut bytes = Vec::with_capacity(len as usize);
+            let read = (&mut file).take(len).read_to_end(&mut bytes);
+            read.map(|_| bytes).map_err(failed)
         };
-        let authorization = signature::authorization(&request, &self.credentials);
-        headers.push(("authorization", authorization));
-        let agent = concat!("overside/", env!("CARGO_PKG_VERSION"));
-        headers.push(("user-agent", agent.into()));
-        self.client.put(&path, &headers, file)
+        if len <= PART_BYTES {
+            let mode = if replace { PutMode::Overwrite } else { PutMode::Create };
+            let put = object_store::ObjectStore::put_opts(
+                &self.bucket,
+                &path,
+                part(len)?.into(),
+                mode.into(),
+            );
+            return put.await.map(drop);
+        }
+        if !replace && self.bucket.head(&path).await.is_ok() {
+            let source = "an object of that name".into();
+            return Err(object_store::Error::AlreadyExists { path: path.into(), source });
+        }
+        let part_bytes = PART_BYTES.max(len.div_ceil(PARTS_MAX));
+        let upload = self.bucket.put_multipart(&path).await?;
+        let mut upload = WriteMultipart::new_with_chunk_size(upload, part_bytes as usize);
+        for _ in 0..len.div_ceil(part_bytes) {
+            let sent = match upload.wait_for_capacity(PARTS_AT_ONCE - 1).await {
+                Ok(()) => part(part_bytes),
+                Err(error) => Err(error),
+            };
+            match sent {
+                Ok(bytes) => upload.put(bytes.into()),
+                Err(error) => {
+                    let _ = upload.abort().await;
+                    return Err(error);
+                }
+            }
+        }
+        upload.finish().await.map(drop)
     }
 }
 
-/// Summarizes a store's response in one line: status, error code and message.
-fn said(answer: &Answer) -> String {
-    let element = |name| element(&answer.text, name);
-    format!("{} {} {}", answer.status, element("Code"), element("Message"))
-}
-
-/// Returns the text of the first element of that name.
-fn element<'a>(xml: &'a str, name: &str) -> &'a str {
-    let inside = xml.split_once(&format!("<{name}>"));
-    let inside = inside.and_then(|(_, rest)| rest.split_once(&format!("</{name}>")));
-    inside.map_or("", |(text, _)| text)
+/// Returns an error of the local file.
+fn failed(error: io::Error) -> object_store::Error {
+    object_store::Error::Generic { store: "S3", source: Box::new(error) }
 }
 
 /// Object that is being written: an unnamed file until it is uploaded.
 pub struct ObjectFile {
     writer: BufWriter<File>,
-    digest: digest::Context,
-    bytes: u64,
     store: Arc<ObjectStore>,
     name: String,
     replace: bool,
@@ -224,14 +166,8 @@ impl ObjectFile {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = open(&directory, flags, Mode::from_raw_mode(0o600));
         let file = file.map_err(|error| Error::file(&directory, io::Error::from(error)))?;
-        Ok(Self {
-            writer: BufWriter::with_capacity(BUFFER_BYTES, file.into()),
-            digest: digest::Context::new(&digest::SHA256),
-            bytes: 0,
-            store: Arc::clone(store),
-            name,
-            replace,
-        })
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, file.into());
+        Ok(Self { writer, store: Arc::clone(store), name, replace })
     }
 
     /// Returns the object's address, as in `s3://BUCKET/PREFIX/NAME`.
@@ -245,34 +181,25 @@ impl ObjectFile {
     /// [`Error::Exists`], [`Error::File`].
     pub fn finish(self) -> Result<u64, Error> {
         let address = self.address();
-        let file = self.writer.into_inner().map_err(|error| error.into_error());
-        let mut file = file.map_err(|error| Error::file(Path::new(&address), error))?;
-        let sha256 = hex(self.digest.finish().as_ref());
-        self.store.put(&self.name, &mut file, &sha256, self.replace)?;
-        Ok(self.bytes)
+        let failed = |error: io::Error| Error::file(Path::new(&address), error);
+        let mut file = self.writer.into_inner().map_err(|error| failed(error.into_error()))?;
+        let len = file.stream_position().map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        let put = self.store.put(&self.name, file, len, self.replace);
+        match self.store.runtime.block_on(put) {
+            Ok(()) => Ok(len),
+            Err(object_store::Error::AlreadyExists { .. }) => Err(Error::Exists(address.into())),
+            Err(error) => Err(failed(io::Error::other(error))),
+        }
     }
 }
 
 impl Write for ObjectFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let named = |error: &io::Error| {
-            io::Error::new(
-                error.kind(),
-                format!(
-                    "{} (in {}): {error}",
-                    self.store.address(&self.name),
-                    std::env::temp_dir().display()
-                ),
-            )
-        };
-        if self.bytes + bytes.len() as u64 > OBJECT_BYTES_MAX {
-            let reason = "longer than 5 GiB, the most that one request puts; partition it further";
-            return Err(named(&io::Error::new(io::ErrorKind::FileTooLarge, reason)));
-        }
-        let written = self.writer.write(bytes).map_err(|error| named(&error))?;
-        self.digest.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
+        self.writer.write(bytes).map_err(|error| {
+            let (address, place) = (self.store.address(&self.name), std::env::temp_dir());
+            io::Error::new(error.kind(), format!("{address} (in {}): {error}", place.display()))
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,14 +1,13 @@
 //! Decompress, match, compress on log lines, with a node that becomes four times slower after a second:
 //! adaptive placement compared with placements that do not change.
 //!
-//!     cargo bench -p overside-flow-service --bench slowed [-- [--log FILE] [in-process | process] [PLACEMENT...]]
+//!     cargo bench -p overside-flow-service --bench slowed [-- [--log FILE] [PLACEMENT...]]
 //!
-//! The node is a thread of this process, and then a process of its own (`overside flow serve --node`, by Arrow Flight
-//! over loopback) on a core of its own if there are two. A figure is batches per second from two seconds after it became
-//! slower, the median of turns in alternating order. Every resulting batch is compared, byte for byte, with the output
-//! of the stages when they are called one after the other, and none may be missing. With `REPORT=1` in the environment
-//! each turn prints its steps. FILE is a log, repeated as often as necessary; the default is that of dpkg, or generated
-//! lines if there is none. The figures compare placements on one machine; they do not show the speed of a DPU.
+//! The node is a process of its own (`overside flow serve --node`, by Arrow Flight over loopback), on a core of its own
+//! if there are two. A figure is batches per second from two seconds after it became slower, the median of turns in
+//! alternating order. Every resulting batch is compared, byte for byte, with the output of the stages when they are
+//! called one after the other, and none may be missing. FILE is a log, repeated as often as necessary; the default is
+//! that of dpkg. The figures compare placements on one machine; they do not show the speed of a DPU.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;
@@ -19,16 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
-use overside_base::{Random, median};
+use overside_base::median;
 use overside_flow::pack::CodecPool;
-use overside_flow::{
-    Definition, InProcessNode, Node, NodeFaults, Packing, PartitionedBatch, Pipeline,
-    PipelineReport, StageRunner,
-};
+use overside_flow::{Definition, Node, Packing, PartitionedBatch, Pipeline, StageRunner};
 use overside_flow_service::{Limits, RemoteNodes, Server, Settings, Work};
 use overside_ops::{Config, Format, Operation, prepare};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 const PLACEMENTS: [&str; 5] = ["host", "dpu0", "split:20", "split:50", "adaptive"];
 /// A log that most machines with Debian have.
@@ -36,42 +31,28 @@ const REAL_LOG: &str = "/var/log/dpkg.log";
 const ROWS: usize = 16;
 const BLOCK_BYTES: usize = 64 << 10;
 const SLOWDOWN: f64 = 4.0;
-const MIB: f64 = (1 << 20) as f64;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test --benches` passes nothing, and only tries it.
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
     let log = arguments.iter().position(|argument| argument == "--log");
-    let log = log.and_then(|at| arguments.get(at + 1));
-    let has = |word: &str| arguments.iter().any(|argument| argument == word);
+    let log = log.and_then(|at| arguments.get(at + 1)).map_or(REAL_LOG, String::as_str);
     if let Some(at) = arguments.iter().position(|argument| argument == "node") {
         return serve_node(arguments.get(at + 1).and_then(|core| core.parse().ok()));
     }
-    let named = PLACEMENTS.into_iter().filter(|placement| has(placement));
-    let mut placements: Vec<&str> = named.collect();
+    let named = PLACEMENTS.into_iter();
+    let mut placements: Vec<&str> =
+        named.filter(|placement| arguments.iter().any(|argument| argument == placement)).collect();
     if placements.is_empty() {
         placements.extend(PLACEMENTS);
     }
-    let has_lines = std::fs::metadata(REAL_LOG).is_ok_and(|log| log.len() > 0);
-    let of_dpkg = || has_lines.then_some(REAL_LOG);
-    let log = log.map(String::as_str).or_else(of_dpkg);
-    println!("lines of {}", log.unwrap_or("a seed"));
-    let batch = logs(log);
-    let all = !has("in-process") && !has("process");
-    if all || has("in-process") {
-        compare("in-process", &placements, &batch, is_bench);
-    }
-    if all || has("process") {
-        compare("process", &placements, &batch, is_bench);
-    }
+    compare(&placements, &logs(log), is_bench);
 }
 
 /// Blocks of log lines, each compressed by itself.
-fn logs(file: Option<&str>) -> RecordBatch {
-    let text = file.map_or_else(made, |file| {
-        std::fs::read(file).unwrap_or_else(|error| panic!("{file}: {error}"))
-    });
+fn logs(file: &str) -> RecordBatch {
+    let text = std::fs::read(file).unwrap_or_else(|error| panic!("{file}: {error}"));
     assert!(!text.is_empty(), "an empty log");
     let mut kernel = prepare(&Config::new(Operation::Compress(Format::Gzip)))
         .and_then(|prepared| prepared.kernel())
@@ -87,17 +68,6 @@ fn logs(file: Option<&str>) -> RecordBatch {
     });
     let blocks: ArrayRef = Arc::new(BinaryArray::from_iter_values(blocks));
     RecordBatch::try_from_iter([("block", blocks)]).expect("a batch")
-}
-
-fn made() -> Vec<u8> {
-    let mut random = Random::new(1);
-    let mut text = String::new();
-    while text.len() < ROWS * BLOCK_BYTES {
-        let level = ["INFO", "DEBUG", "WARN", "ERROR"][random.below(4) as usize];
-        let (request, millis) = (random.below(1 << 40), random.below(5000));
-        text += &format!("2026-01-02T03:04:05Z {level} request {request:x} took {millis} ms\n");
-    }
-    text.into_bytes()
 }
 
 fn definition(placement: &str) -> Definition {
@@ -133,56 +103,25 @@ fn expected(batch: &RecordBatch) -> Vec<PartitionedBatch> {
     pieces
 }
 
-fn compare(kind: &str, placements: &[&str], batch: &RecordBatch, is_bench: bool) {
+fn compare(placements: &[&str], batch: &RecordBatch, is_bench: bool) {
     let (turns, seconds) = if is_bench { (5, 6.0) } else { (1, 0.3) };
-    let core = (kind == "process").then(leave_core).flatten();
+    let core = leave_core();
     let expected = expected(batch);
     let mut rates = vec![Vec::new(); placements.len()];
     for turn in 0..turns {
         for at in 0..placements.len() {
             let at = if turn % 2 == 0 { at } else { placements.len() - 1 - at };
-            let node: Box<dyn SlowNode> = match kind {
-                "process" => Box::new(NodeProcess::start(core)),
-                _ => Box::new(NodeThread::start()),
-            };
-            rates[at].push(rate(batch, &expected, placements[at], &*node, seconds));
+            let node = NodeProcess::start(core);
+            rates[at].push(rate(batch, &expected, placements[at], &node, seconds));
         }
     }
     let rates: Vec<f64> = rates.into_iter().filter_map(median).collect();
     for (placement, rate) in placements.iter().zip(&rates) {
-        println!("{kind:<10} {placement:<9} {rate:7.2} batches/s");
+        println!("{placement:<9} {rate:7.2} batches/s");
     }
     let (adaptive, fixed) = rates.split_last().expect("several");
     let best = fixed.iter().copied().fold(0.0, f64::max);
-    println!("{kind:<10} adaptive over the best static placement: {:.2}", adaptive / best);
-}
-
-/// A node that can be made slow.
-trait SlowNode: Sync {
-    fn node(&self) -> Arc<dyn Node>;
-    fn slow_down(&self, factor: f64);
-}
-
-struct NodeThread {
-    node: Arc<InProcessNode>,
-    faults: Arc<NodeFaults>,
-}
-
-impl NodeThread {
-    fn start() -> Self {
-        let node = InProcessNode::new(NonZeroUsize::MIN).expect("a node");
-        Self { faults: node.faults(), node: Arc::new(node) }
-    }
-}
-
-impl SlowNode for NodeThread {
-    fn node(&self) -> Arc<dyn Node> {
-        Arc::clone(&self.node) as Arc<dyn Node>
-    }
-
-    fn slow_down(&self, factor: f64) {
-        self.faults.slow_down(factor);
-    }
+    println!("adaptive over the best static placement: {:.2}", adaptive / best);
 }
 
 /// `overside flow serve --node`, which reads from stdin how slow it is to be.
@@ -214,9 +153,7 @@ impl NodeProcess {
             address: format!("grpc://{}", line.trim()),
         }
     }
-}
 
-impl SlowNode for NodeProcess {
     fn node(&self) -> Arc<dyn Node> {
         let mut node = definition("dpu0").nodes["dpu0"].clone();
         node.address.clone_from(&self.address);
@@ -283,7 +220,7 @@ fn rate(
     batch: &RecordBatch,
     expected: &[PartitionedBatch],
     placement: &str,
-    node: &dyn SlowNode,
+    node: &NodeProcess,
     seconds: f64,
 ) -> f64 {
     let pipeline = Pipeline::new(definition(placement), |_, _| unreachable!());
@@ -295,7 +232,7 @@ fn rate(
         let until = Duration::from_secs_f64(seconds * share);
         std::thread::sleep(until.saturating_sub(begin.elapsed()));
     };
-    let (rate, cpu_ms) = std::thread::scope(|scope| {
+    let rate = std::thread::scope(|scope| {
         scope.spawn(|| {
             while begin.elapsed().as_secs_f64() < seconds {
                 let tag = sent.fetch_add(1, Ordering::Relaxed);
@@ -313,49 +250,15 @@ fn rate(
         sleep_until(1.0 / 6.0);
         node.slow_down(SLOWDOWN);
         sleep_until(3.0 / 6.0);
-        let (before, at, cpu_s) = (done.load(Ordering::Relaxed), Instant::now(), cpu_s());
+        let (before, at) = (done.load(Ordering::Relaxed), Instant::now());
         sleep_until(1.0);
         let batches = (done.load(Ordering::Relaxed) - before) as f64;
         let rate = batches / at.elapsed().as_secs_f64();
-        let cpu_ms = (self::cpu_s() - cpu_s) * 1e3 / batches.max(1.0);
         // What is left need not take four times as long.
         node.slow_down(1.0);
-        (rate, cpu_ms)
+        rate
     });
     let (sent, done) = (sent.into_inner(), done.into_inner());
     assert_eq!(sent, done, "batches were lost");
-    if std::env::var_os("REPORT").is_some() {
-        println!("{placement}: {rate:.1} batches/s, {cpu_ms:.2} ms CPU of this process a batch");
-        report(&stream.report());
-    }
     rate
-}
-
-/// CPU time of this process.
-fn cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// Prints the batches and CPU times of one turn. They are more reliable than rates where other
-/// programs run.
-fn report(report: &PipelineReport) {
-    let held = report.totals.held_bytes_max as f64 / MIB;
-    println!("  at most {held:.0} MiB held");
-    for stage in &report.totals.stages {
-        let (host, node) = (&stage.host, stage.node.clone().unwrap_or_default());
-        let per_batch = |ns: u64, batches: u64| ns as f64 / 1e6 / batches.max(1) as f64;
-        println!(
-            "  {:<10} host {:5} batches, node {:5}, both {}; host {:.2} ms CPU a batch; node {:.2} ms",
-            stage.name,
-            host.batches,
-            node.batches,
-            host.superseded,
-            per_batch(host.cpu_ns, stage.volume.batches),
-            per_batch(node.run_ns, node.batches),
-        );
-    }
-    for event in &report.totals.events.kept {
-        println!("  {:.2} s: {}: {}", event.at_ns as f64 / 1e9, event.stage, event.message);
-    }
 }

@@ -240,6 +240,7 @@ const REFUSED: &[(&str, &[&str])] = &[
         "partition rows.csv --out p --key id --hash 2 --sort id,,what",
         &["name of a column is missing"],
     ),
+    ("partition rows.csv --out p --key id --hash 2 --sort clock", &["no column \"clock\""]),
     ("partition rows.csv --out p --key id --ranges 1,x", &["bound \"x\" is no Int64", "ascending"]),
     ("partition rows.csv --out p --key id --hash 1", &["between 2 and 1024 partitions", "not 1"]),
     (
@@ -281,7 +282,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("partition absent --out p --key id --hash 2", &["absent", "No such file"]),
     ("generate planes x", &["particles, ships"]),
     // Object stores, of which a local directory would be made.
-    ("partition rows.csv --key id --hash 2 --out s3://b/x", &["://b/x", "only local files"]),
+    ("partition rows.csv --key id --hash 2 --out gs://b/x", &["://b/x", "only local files"]),
     ("partition s3://b/x.csv --key id --hash 2 --out p", &["://b/x", "only local files"]),
     ("suggest-key gs://b/x.csv", &["://b/x", "only local files"]),
     ("generate particles s3://b/x.arrow", &["://b/x", "only local files"]),

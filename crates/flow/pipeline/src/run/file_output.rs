@@ -2,6 +2,7 @@
 //! complete.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -10,10 +11,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use overside_tables::memory::RowGroupMemory;
+use overside_tables::pack::StageTime;
 
 use crate::Error;
 use crate::definition::outputs::{Destination, Output, Partition};
-use crate::object_store::{ObjectFile, ObjectStore, ObjectStoreSettings};
+use crate::object_store::{ObjectFile, ObjectStore};
 use crate::run::packing::Packing;
 use crate::stage::PartitionedBatch;
 use overside_flow_files::{FileFormat, FileWriter, OutputFile, WriteOptions};
@@ -29,7 +31,8 @@ const BATCH_BYTES_MAX: usize = 64 << 20;
 pub struct FileOutput {
     place: Place,
     options: WriteOptions,
-    rechunk: RechunkOptions,
+    /// Sizes of batches; `None` if they are written as they come.
+    rechunk: Option<RechunkOptions>,
     schema: SchemaRef,
     /// Number of partitions, without that of null keys; `None` without a stage that partitions.
     partitions: Option<u32>,
@@ -78,14 +81,14 @@ impl PartFile for ObjectFile {
 
 struct OpenFile {
     writer: FileWriter<Box<dyn PartFile>>,
-    waiting: Rechunker,
+    waiting: Option<Rechunker>,
     /// Number of batches that arrived, and of their rows.
     batches: u64,
     rows: u64,
 }
 
 /// Completed file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WrittenFile {
     /// Partition whose rows the file has.
     pub partition: Partition,
@@ -95,33 +98,55 @@ pub struct WrittenFile {
     pub rows: u64,
     /// Length in bytes.
     pub bytes: u64,
+    /// Time of writing it.
+    pub time: StageTime,
 }
 
 /// Options for writing an output's files.
 #[derive(Clone, Debug)]
 pub struct FileOutputOptions {
+    /// Format and compression of the files.
+    pub write: WriteOptions,
     /// Prefix of the file names, such as `part` in `part-0.arrow`.
     pub prefix: String,
     /// `true` if existing files are replaced.
     pub replace: bool,
-    /// Approximate maximum of bytes of gathered batches.
-    pub gathered_bytes: u64,
+    /// Sizes of the batches that are gathered; `None` if batches are written as they come, and row groups of Parquet
+    /// wait in the memory of the packing's pool.
+    pub gather: Option<Gather>,
+}
+
+/// Sizes of the batches of files.
+#[derive(Clone, Copy, Debug)]
+pub struct Gather {
+    /// Number of rows of a batch.
+    pub rows: usize,
+    /// Approximate maximum of bytes of all batches that are gathered.
+    pub bytes: u64,
+}
+
+impl Output {
+    /// Returns options for this output's files. `bytes` are those of [`Gather`].
+    pub fn file_options(&self, prefix: String, replace: bool, bytes: u64) -> FileOutputOptions {
+        let gather = Some(Gather { rows: self.rows.unwrap_or(ROWS), bytes });
+        FileOutputOptions { write: self.write_options(), prefix, replace, gather }
+    }
 }
 
 impl FileOutput {
     /// Creates the directory. Files are created with their first rows. Settings of a bucket other than its
-    /// address come from the environment ([`ObjectStoreSettings`]).
+    /// address come from the environment ([`ObjectStore::new`]).
     ///
     /// # Errors
     /// [`Error::Refused`] for an output without files, or a bucket without credentials; [`Error::File`].
     pub fn new(
-        output: &Output,
+        to: &Destination,
         schema: &SchemaRef,
         partitions: Option<u32>,
         options: FileOutputOptions,
         packing: &Arc<Packing>,
     ) -> Result<Self, Error> {
-        let place = match &output.to {
+        let place = match to {
             Destination::Directory(directory) => {
                 fs::create_dir_all(directory).map_err(|error| match error.kind() {
                     ErrorKind::AlreadyExists => {
@@ -133,31 +158,38 @@ impl FileOutput {
                 Place::Directory(directory.clone())
             }
             Destination::ObjectStore(address) => {
-                let settings = ObjectStoreSettings::from_environment();
-                Place::Bucket(Arc::new(ObjectStore::new(address, &settings)?))
+                let text = |(name, value): (OsString, OsString)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                };
+                let variables = std::env::vars_os().filter_map(text);
+                Place::Bucket(Arc::new(ObjectStore::new(address, variables)?))
             }
             other => return Err(Error::Refused(format!("{other} has no files"))),
         };
-        let files = partitions.unwrap_or(0) as usize + 1;
-        let gathered_bytes = usize::try_from(options.gathered_bytes).unwrap_or(usize::MAX);
-        let write_options = output.write_options();
-        let (batch_bytes, row_group_bytes) = match write_options.format {
-            FileFormat::Parquet => (gathered_bytes / 4, gathered_bytes / 4 * 3),
-            _ => (gathered_bytes, 0),
+        let FileOutputOptions { write, prefix, replace, gather } = options;
+        let (rechunk, row_groups) = match gather {
+            None => (None, Arc::clone(packing.repack.pool().row_groups())),
+            Some(Gather { rows, bytes }) => {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                let (batch_bytes, row_group_bytes) = match write.format {
+                    FileFormat::Parquet => (bytes / 4, bytes / 4 * 3),
+                    _ => (bytes, 0),
+                };
+                let files = partitions.unwrap_or(0) as usize + 1;
+                let bytes = (batch_bytes / files).clamp(1, BATCH_BYTES_MAX);
+                (Some(RechunkOptions { rows, bytes }), RowGroupMemory::new(row_group_bytes))
+            }
         };
         Ok(Self {
             place,
-            options: write_options,
-            rechunk: RechunkOptions {
-                rows: output.rows.unwrap_or(ROWS),
-                bytes: (batch_bytes / files).clamp(1, BATCH_BYTES_MAX),
-            },
+            options: write,
+            rechunk,
             schema: Arc::clone(schema),
             partitions,
-            prefix: options.prefix,
-            replace: options.replace,
+            prefix,
+            replace,
             packing: Arc::clone(packing),
-            row_groups: RowGroupMemory::new(row_group_bytes),
+            row_groups,
             files: BTreeMap::new(),
         })
     }
@@ -171,7 +203,10 @@ impl FileOutput {
         let file = self.file(piece.partition)?;
         file.batches += 1;
         file.rows += piece.batch.num_rows() as u64;
-        let batches = file.waiting.push(&piece.batch)?;
+        let Some(waiting) = &mut file.waiting else {
+            return packing.repack.work(|| file.writer.write(&piece.batch));
+        };
+        let batches = waiting.push(&piece.batch)?;
         packing.repack.work(|| write_all(&mut file.writer, &batches))
     }
 
@@ -186,20 +221,20 @@ impl FileOutput {
         }
         let mut written = Vec::new();
         for (partition, mut file) in std::mem::take(&mut self.files) {
-            let rest = file.waiting.finish()?;
+            let rest = file.waiting.map_or(Ok(Vec::new()), Rechunker::finish)?;
             let (output, time) = self.packing.repack.work(|| {
                 write_all(&mut file.writer, &rest)?;
                 file.writer.finish()
             })?;
             self.packing.repack.done(file.batches, file.rows, time);
-            written.push((partition, output.path(), file.rows, output));
+            let path = output.path();
+            written
+                .push((WrittenFile { partition, path, rows: file.rows, bytes: 0, time }, output));
         }
         // Everything that can fail has been written: now the files get their names.
-        let name =
-            |(partition, path, rows, output): (Partition, PathBuf, u64, Box<dyn PartFile>)| {
-                let bytes = output.finish(durable)?;
-                Ok(WrittenFile { partition, path, rows, bytes })
-            };
+        let name = |(file, output): (WrittenFile, Box<dyn PartFile>)| {
+            Ok(WrittenFile { bytes: output.finish(durable)?, ..file })
+        };
         written.into_iter().map(name).collect()
     }
 
@@ -225,7 +260,8 @@ impl FileOutput {
                 )?;
                 Ok(place.insert(OpenFile {
                     writer,
-                    waiting: Rechunker::new(Arc::clone(&self.schema), self.rechunk),
+                    waiting: (self.rechunk)
+                        .map(|sizes| Rechunker::new(Arc::clone(&self.schema), sizes)),
                     batches: 0,
                     rows: 0,
                 }))
@@ -245,7 +281,7 @@ impl FileOutput {
 }
 
 /// Returns the name of a partition's file: `part-02`; that of null keys is `part-null`.
-pub fn partition_name(prefix: &str, partition: u32, partitions: u32) -> String {
+fn partition_name(prefix: &str, partition: u32, partitions: u32) -> String {
     let width = partitions.saturating_sub(1).to_string().len();
     match partition < partitions {
         true => format!("{prefix}-{partition:0width$}"),

@@ -125,6 +125,7 @@ impl TreeOutput {
             path: output.to.to_string().into(),
             rows: written.rows,
             bytes: written.written_bytes,
+            time: self.time,
         })
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::{Schema, SchemaRef};
 use overside_base::lock;
 use overside_flow::Error as FlowError;
-use overside_flow::{FileOutput, FileOutputOptions, Packing, PartitionedBatch, TreeOutput};
+use overside_flow::{FileOutput, Packing, PartitionedBatch, TreeOutput};
 use tokio::runtime::Handle;
 
 use crate::output::Output;
@@ -177,14 +177,11 @@ impl Writer<'_> {
             metadata.insert(METADATA_KEY.into(), text);
             let fields = self.schema.fields().clone();
             let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-            let options = FileOutputOptions {
-                prefix: format!("{PREFIX}{number:06}"),
-                replace: false,
-                gathered_bytes: self.output.queue.memory_limit_bytes() as u64,
-            };
             let output = &self.output.definition;
-            let mut file =
-                FileOutput::new(output, &schema, self.partitions, options, self.packing)?;
+            let bytes = self.output.queue.memory_limit_bytes() as u64;
+            let options = output.file_options(format!("{PREFIX}{number:06}"), false, bytes);
+            let (to, partitions) = (&output.to, self.partitions);
+            let mut file = FileOutput::new(to, &schema, partitions, options, self.packing)?;
             for queued in &batches {
                 let batch = queued.batch.data.clone();
                 let batch = batch.with_schema(Arc::clone(&schema))?;
