@@ -95,9 +95,7 @@ impl From<Error> for Failure {
         let message = error.to_string();
         match error {
             Error::Verification(_) => Self::Exit(exit::UNVERIFIED, message),
-            Error::Job(_)
-            | Error::Placement(_)
-            | Error::Table(TableError::Job(_) | TableError::Placement(_)) => {
+            Error::Table(TableError::Job(_) | TableError::Placement(_)) => {
                 Self::Exit(exit::FAILED, message)
             }
             _ => Self::Refused(message),

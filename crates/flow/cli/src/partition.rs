@@ -181,36 +181,30 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    fn write(&mut self, pieces: Vec<Piece>) -> Result<(), Error> {
+    fn write(&mut self, pieces: impl IntoIterator<Item = Piece>) -> Result<(), Error> {
         for (partition, batch) in pieces {
-            match self.sort.is_empty() {
-                true => self.write_one(partition, batch)?,
-                false => self.waiting[partition].push(batch),
+            if self.sort.is_empty() {
+                let partition = Some(partition as u32);
+                self.output.write(&PartitionedBatch { partition, batch })?;
+            } else {
+                self.waiting[partition].push(batch);
             }
         }
         Ok(())
     }
 
-    fn write_one(&mut self, partition: usize, batch: RecordBatch) -> Result<(), Error> {
-        self.output.write(&PartitionedBatch { partition: Some(partition as u32), batch })
-    }
-
     /// Sorts and writes the waiting rows. Returns the time of sorting; `None` if the rows keep their order.
     fn write_sorted(&mut self) -> Result<Option<StageTime>, Error> {
+        let columns = std::mem::take(&mut self.sort);
         let mut time = StageTime::default();
-        for partition in 0..self.waiting.len() {
-            let batches = std::mem::take(&mut self.waiting[partition]);
-            if batches.is_empty() {
-                continue;
-            }
-            let sorted = time.measure(|| sort(&batches, self.sort))?;
-            let bytes = operators::values_bytes(&sorted) as u64;
-            time.bytes_in += bytes;
-            time.bytes_out += bytes;
-            for part in parts(&sorted, BATCH_ROWS) {
-                self.write_one(partition, part)?;
+        for (partition, batches) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            if !batches.is_empty() {
+                let sorted = time.measure(|| sort(&batches, columns))?;
+                time.bytes_in += operators::values_bytes(&sorted) as u64;
+                self.write(parts(&sorted, BATCH_ROWS).map(|part| (partition, part)))?;
             }
         }
-        Ok((!self.sort.is_empty()).then_some(time))
+        time.bytes_out = time.bytes_in;
+        Ok((!columns.is_empty()).then_some(time))
     }
 }

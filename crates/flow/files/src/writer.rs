@@ -32,10 +32,10 @@ impl WriteOptions {
     /// Checks that the format supports the requested compression.
     ///
     /// # Errors
-    /// [`Error::Options`].
+    /// [`Error::Refused`].
     pub fn check(&self) -> Result<(), Error> {
         let is_ipc = matches!(self.format, FileFormat::Arrow | FileFormat::ArrowStream);
-        let refused = |reason: String| Err(Error::Options(reason));
+        let refused = |reason: String| Err(Error::Refused(reason));
         let format = self.format;
         match self {
             Self { outer: Some(_), .. } if !is_ipc => {
@@ -88,7 +88,7 @@ impl<W: Write + Send + 'static> FileWriter<W> {
     /// Starts a table. Row groups of Parquet wait in the memory that the pool has for them.
     ///
     /// # Errors
-    /// [`Error::Options`] for options that the format does not have, and [`Error`].
+    /// [`Error::Refused`] for options that the format does not have, and [`Error`].
     pub fn new(
         output: W,
         schema: &SchemaRef,

@@ -79,9 +79,6 @@ pub enum Error {
         /// Requested number of partitions; `u64::MAX` also stands for larger ones.
         partitions: u64,
     },
-    /// Options exclude each other, or the format does not have them.
-    #[error("{0}")]
-    Options(String),
     /// A call follows one that failed.
     #[error("an earlier error ended the stream")]
     Spent,
@@ -111,12 +108,6 @@ pub enum Error {
     /// A codec failed.
     #[error(transparent)]
     Codec(#[from] overside_ops::Error),
-    /// A job on a device failed, and no other device could run it.
-    #[error(transparent)]
-    Job(#[from] overside_device::JobError),
-    /// The placement cannot be set up, or cannot continue.
-    #[error(transparent)]
-    Placement(#[from] overside_placement::Error),
     /// There is not enough memory.
     #[error(transparent)]
     Memory(#[from] overside_device::MemoryError),

@@ -44,7 +44,7 @@ impl SortColumn {
             // Names may contain spaces.
             let (name, word) = self.name.rsplit_once(' ').unwrap_or_default();
             match crate::column(schema, name.trim_end()) {
-                Ok(_) => Error::Options(format!(
+                Ok(_) => Error::Refused(format!(
                     "{word:?} is no order of column {:?}; write asc or desc, and nulls first or nulls last",
                     name.trim_end()
                 )),
@@ -75,7 +75,7 @@ impl FromStr for SortColumn {
             strip(" asc");
         }
         if rest.is_empty() {
-            return Err(Error::Options("the name of a column is missing".into()));
+            return Err(Error::Refused("the name of a column is missing".into()));
         }
         Ok(Self { name: rest.to_owned(), is_descending, is_nulls_first })
     }
@@ -93,7 +93,7 @@ impl fmt::Display for SortColumn {
 /// It refuses a sort without columns, columns without an order, and more than 2³² rows.
 pub fn sort(batches: &[RecordBatch], columns: &[SortColumn]) -> Result<RecordBatch, Error> {
     let Some(first) = batches.first() else {
-        return Err(Error::Options("there is no batch to sort".to_owned()));
+        return Err(Error::Refused("there is no batch to sort".to_owned()));
     };
     let table = match batches {
         [one] => one.clone(),
@@ -106,7 +106,7 @@ pub fn sort(batches: &[RecordBatch], columns: &[SortColumn]) -> Result<RecordBat
 /// Returns the row numbers of a batch in sorted order.
 fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Array, Error> {
     let rows = u32::try_from(table.num_rows());
-    let rows = rows.map_err(|_| Error::Options("too many rows to sort at once".to_owned()))?;
+    let rows = rows.map_err(|_| Error::Refused("too many rows to sort at once".to_owned()))?;
     let arrays: Result<Vec<ArrayRef>, Error> = (columns.iter())
         .map(|column| Ok(with_one_nan(table.column(column.position(table.schema_ref())?))))
         .collect();
@@ -116,7 +116,7 @@ fn sorted_rows(table: &RecordBatch, columns: &[SortColumn]) -> Result<UInt32Arra
         keys.map(|(array, column)| sort_keys(array, column.is_descending)).collect()
     };
     match arrays.len() {
-        0 => return Err(Error::Options("there is no column to sort by".to_owned())),
+        0 => return Err(Error::Refused("there is no column to sort by".to_owned())),
         1 | 2 => {
             if let Some(keys) = keys() {
                 return Ok(rows_by_keys(&keys));

@@ -73,9 +73,8 @@ impl ObjectStore {
         }
         let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
         let endpoint = endpoint.iter().find_map(|key| builder.get_config_value(key));
-        if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.starts_with("http")) {
-            let reason = format!("{endpoint:?} is no http:// or https:// address of a host");
-            return Err(refused(reason));
+        if let Some(other) = endpoint.filter(|endpoint| !endpoint.starts_with("http")) {
+            return Err(refused(format!("{other:?} is no http:// or https:// address of a host")));
         }
         let retry =
             RetryConfig { max_retries: RETRIES, retry_timeout: TIMEOUT, ..RetryConfig::default() };

@@ -96,8 +96,6 @@ pub(crate) fn status_of(error: impl Into<FlowError>) -> Status {
     match error {
         FlowError::Io(_)
         | FlowError::Memory(_)
-        | FlowError::Placement(_)
-        | FlowError::Job(_)
         | FlowError::Table(
             TableError::Io(_)
             | TableError::Memory(_)

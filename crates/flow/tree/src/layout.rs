@@ -109,11 +109,11 @@ impl TreeOptions {
     /// Checks what can be checked without a schema.
     ///
     /// # Errors
-    /// [`Error::Options`].
+    /// [`Error::Refused`].
     pub fn check_sizes(&self) -> Result<(), Error> {
         let bits = self.bits.checked_mul(self.levels);
         let bits = bits.map(|bits| (bits, bits.saturating_add(self.above)));
-        let wrong = |reason: String| Err(Error::Options(reason));
+        let wrong = |reason: String| Err(Error::Refused(reason));
         match bits {
             None | Some((0, _)) => {
                 wrong("a tree has at least one level of at least one bit".into())

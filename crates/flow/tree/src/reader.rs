@@ -229,7 +229,7 @@ impl Search {
         if query.ids.len() > IDS_MAX {
             let count = query.ids.len();
             let reason = format!("{count} ids: a query has at most {IDS_MAX}");
-            return Err(Error::Options(reason));
+            return Err(Error::Refused(reason));
         }
         let mut search = Self { filter: None, leaves: None, bounds: Vec::new() };
         let mut conditions = Vec::new();
@@ -296,7 +296,7 @@ fn no_value(text: &str, role: &str, column: &str, kind: &DataType) -> Error {
         true => "; write it as 2018-08-01 or 2018-08-01T12:00:00",
         false => "",
     };
-    Error::Options(format!("{text:?} is no {role}: column {column:?} holds {kind}{remedy}"))
+    Error::Refused(format!("{text:?} is no {role}: column {column:?} holds {kind}{remedy}"))
 }
 
 /// Quotes text as SQL does: names with `"`, strings with `'`. A mark within the text is doubled.

@@ -7,7 +7,7 @@ use arrow_array::{Array, RecordBatch};
 use overside_flow::TableError;
 use overside_flow::pack::{CodecPool, Layout, PackOptions, Packer, UnpackOptions, Unpacker};
 
-use crate::input::metadata::BatchMetadata;
+use crate::input::metadata::{BatchMetadata, METADATA_BYTES_MAX};
 
 /// A batch, and whose it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +24,6 @@ pub struct Batch {
 
 /// Estimated memory of a batch in addition to its buffers, in bytes.
 const OVERHEAD_BYTES: usize = 1 << 10;
-/// Longest metadata in a record.
-const METADATA_BYTES_MAX: u32 = 4 << 10;
 /// Longest batch in bytes that is read back.
 const RECORD_BYTES_MAX: u64 = 2 << 30;
 
@@ -95,7 +93,7 @@ impl Batch {
     pub fn from_record(record: &[u8]) -> Result<Self, RecordError> {
         let (len, rest) = record.split_first_chunk().ok_or(RecordError::Metadata)?;
         let len = u32::from_le_bytes(*len);
-        if len > METADATA_BYTES_MAX {
+        if len as usize > METADATA_BYTES_MAX {
             return Err(RecordError::Metadata);
         }
         let (metadata, data) =

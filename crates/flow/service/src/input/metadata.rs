@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Digest;
 
 /// Longest metadata in bytes that can be ours.
-const METADATA_BYTES_MAX: usize = 4 << 10;
+pub(crate) const METADATA_BYTES_MAX: usize = 4 << 10;
 /// Longest name of a producer in bytes.
 pub const PRODUCER_BYTES_MAX: usize = 256;
 

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::input::metadata::METADATA_BYTES_MAX;
+
 /// Longest command in bytes.
 const COMMAND_BYTES_MAX: usize = 2 << 20;
-/// Longest metadata in bytes.
-const METADATA_BYTES_MAX: usize = 4 << 10;
 
 /// The command of a stage.
 #[derive(Debug, Serialize, Deserialize)]
