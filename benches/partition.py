@@ -13,10 +13,10 @@ of the round before: polars' allocator keeps it, and so does our side `kept`; `n
 PARTITION_BY`, pyarrow's dataset writer, and pyarrow with a filter for each output as published
 implementations have it (Arrow only), from a file to files in memory (`/dev/shm`), two threads each,
 one after the other in each round. All compress with Zstandard of level 1 or LZ4 (raw), write
-statistics of Parquet, and decide by themselves which columns get a dictionary, as they do unless told
-otherwise; the bytes that each writes are printed. Times of the others are without their start, ours
-are those of the whole process. A ratio is the median over the rounds of theirs to ours, so above 1
-is faster here; the best of the others is by wall time.
+statistics of Parquet, and decide by themselves which columns get a dictionary, as they do unless
+told otherwise; the bytes that each writes are printed. Times of the others are without their start,
+ours are those of the whole process. A ratio is the median over the rounds of theirs to ours, so
+above 1 is faster here; the best of the others is by wall time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BENCH += ["--bench", "partition", "--"]
 KEYS = {"particles": "id", "ships": "MMSI"}
 #: Bytes of a row in memory, about.
 ROW_BYTES = {"particles": 80, "ships": 190}
-#: What is written: format and codec.
+#: Formats and codecs of the files that are written.
 OUTPUTS = [("parquet", "zstd"), ("parquet", "lz4")]
 OUTPUTS += [("arrow", "none"), ("arrow", "lz4"), ("arrow", "zstd")]
 BATCH_ROWS = 64 << 10
@@ -120,7 +120,7 @@ def measure(name: str, table: pyarrow.Table, rounds: int) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is partitioned by the lowest bits of a key, and written."""
+    """Source, target, key, number of partitions, format and codec of one comparison."""
 
     source: Path
     target: Path

@@ -236,7 +236,7 @@ def test_types_are_kept_by_arrow(tmp_path: Path) -> None:
 
 
 def stored(form: str, tmp_path: Path) -> Iterator[tuple[str, pa.Table, Path]]:
-    """Each type that the format takes: its name, a table of it, and the file. Others are refused."""
+    """Each type that the format takes: its name, a table of it, its file. Others are refused."""
     for number, name in enumerate(TYPES):
         table = table_of(name)
         source = arrow_file(table, tmp_path / f"{number}.arrow")
