@@ -23,7 +23,8 @@ pub(crate) fn scenarios() -> PyResult<String> {
                         "kind": match key.kind {
                             Kind::Count(..) => "count",
                             Kind::Amount(..) => "amount",
-                            Kind::Words(_) => "choice",
+                            Kind::Words(_) | Kind::WordsOrCount(..) => "choice",
+                            Kind::Pattern(_) => "pattern",
                             Kind::Profile => "profile",
                         },
                         "default": key.default,

@@ -269,7 +269,7 @@ def _print_check(check: Json, *, is_built_in: bool) -> None:
     orderings = check["ordering_scores"]
     print(
         f"orderings: {orderings['orderings']}, asked about {orderings['claimed']}, "
-        f"of these hold {orderings['holding']}"
+        f"of these hold {orderings['holding']}, likely {orderings['likely']}"
     )
 
 
@@ -294,7 +294,8 @@ def _finding(figure: Json) -> list[str]:
 
 def _ordering_finding(one: Json) -> str:
     if one["finding"] == "claimed":
-        return f"{'holds' if one['holds'] else 'FAILS'} ({one['scenario']})"
+        verdict = "FAILS" if one["verdict"] == "fails" else one["verdict"]
+        return f"{verdict} ({one['scenario']})"
     return f"not modelled: {clean(one['reason'], 80)}"
 
 

@@ -10,9 +10,10 @@ mod score;
 
 use serde::Serialize;
 
+use crate::facts::question::Change;
 use crate::facts::{Fact, Facts, Figure, FigureValue, Ordering, Use};
-use crate::questions::{OrderingFinding, Questions};
-use crate::{Answer, EvidenceLevel, Interval, Library};
+use crate::questions::{OrderingFinding, Question, Questions};
+use crate::{Dimension, EvidenceLevel, Interval, Library, NoPrediction, Prediction};
 
 pub use leave_one_out::{Residual, Spread, leave_one_out, spreads};
 pub use score::{GroupScores, OrderingScores, Scores, Width};
@@ -28,7 +29,7 @@ pub struct Check {
     pub validation: Scores,
     /// Scores over the facts that parameters may rest on.
     pub calibration: Scores,
-    /// Numbers of all orderings, of claimed ones, and of claimed ones that hold.
+    /// Numbers of all orderings, of claimed ones, and of claimed ones that hold or likely do.
     pub ordering_scores: OrderingScores,
 }
 
@@ -99,7 +100,8 @@ pub struct FigureComparison {
     /// `low` is the smaller reduction.
     pub modelled: Interval,
     /// Typical prediction / published - 1. Of a published range the nearest point counts, and a
-    /// bound that is kept is met exactly.
+    /// bound that is kept is met exactly. Of a difference that may be zero, of which nothing is a
+    /// multiple, the ratio of the two sides counts: 2 % instead of none is 2 % off.
     pub error: f64,
     /// Error from the middle of a published range, its geometric mean.
     pub error_of_middle: f64,
@@ -128,7 +130,8 @@ pub struct FigureComparison {
 pub enum Group {
     /// The figure itself: parameters were taken from it.
     Itself,
-    /// Another fact has the same figure for the same card.
+    /// Other facts have it for the same card: as it is, or as a ratio, a mean or an extreme of
+    /// their figures.
     Restated,
     /// A formula.
     Predicted,
@@ -172,24 +175,19 @@ pub fn check(facts: &Facts, library: &Library) -> Check {
 
 /// A figure that the model predicts.
 pub(crate) struct Claim {
-    /// Name of the scenario that predicts the figure.
-    pub scenario: String,
+    /// Question that asks for the figure.
+    pub question: Question,
     /// The figure's unit in base units; negative where the source prints a reduction as a negative
     /// number.
     pub unit_in_base: f64,
-    /// Function that predicts the figure.
-    pub predict: Box<dyn Fn(&Library) -> Answer>,
 }
 
 /// Returns the claim about a figure, ready to be predicted. `None` if no question asks about the
 /// figure or its unit does not fit.
 pub(crate) fn claim(figure: &Figure<'_>) -> Option<Claim> {
     let question = Questions::published().of(figure)?;
-    Some(Claim {
-        scenario: question.scenario().to_owned(),
-        unit_in_base: question.unit_in_base(figure).ok()?,
-        predict: Box::new(move |library| question.answer(library)),
-    })
+    let unit_in_base = question.unit_in_base(figure).ok()?;
+    Some(Claim { question, unit_in_base })
 }
 
 fn ordering_finding(ordering: &Ordering, library: &Library) -> OrderingFinding {
@@ -224,43 +222,41 @@ fn find(figure: &Figure<'_>, library: &Library) -> Finding {
     let Some(claim) = claim(figure) else {
         return Finding::NotCovered;
     };
-    let missing = |why: String, remedy: &str| Finding::NoPrediction {
-        scenario: claim.scenario.clone(),
-        why,
-        remedy: remedy.into(),
-    };
-    match measure(figure, claim.unit_in_base, (claim.predict)(library)) {
+    let scenario = claim.question.scenario().to_owned();
+    match measure(figure, &claim, library) {
         Ok(mut compared) => {
-            compared.scenario = claim.scenario.clone();
-            if compared.scenario == "query" && !compared.fitted {
+            if scenario == "query" && !compared.fitted {
                 compared.group = Group::Queries;
             }
-            Finding::Predicted(compared)
+            Finding::Predicted(FigureComparison { scenario, ..compared })
         }
-        Err(Unmet::MissingParameter(why)) => Finding::NoPrediction {
-            scenario: claim.scenario.clone(),
-            why: why.why,
-            remedy: why.remedy,
+        Err(Unmet::MissingParameter(NoPrediction { why, remedy })) => {
+            Finding::NoPrediction { scenario, why, remedy }
+        }
+        Err(Unmet::Vague(modelled)) => Finding::CannotTell { scenario, modelled },
+        Err(Unmet::Sign) => Finding::NoPrediction {
+            scenario,
+            why: "the published figure has the other sign, or is next to nothing".into(),
+            remedy: "look at its conditions: `overside facts show`".into(),
         },
-        Err(Unmet::Vague(modelled)) => {
-            Finding::CannotTell { scenario: claim.scenario.clone(), modelled }
-        }
-        Err(Unmet::Sign) => missing(
-            "the published figure has the other sign, or is next to nothing".into(),
-            "look at its conditions: `overside facts show`",
-        ),
     }
 }
 
 /// Reason why a figure and a prediction cannot be compared.
 enum Unmet {
-    MissingParameter(crate::NoPrediction),
+    MissingParameter(NoPrediction),
     Vague(Interval),
     Sign,
 }
 
+impl From<NoPrediction> for Unmet {
+    fn from(none: NoPrediction) -> Self {
+        Self::MissingParameter(none)
+    }
+}
+
 /// The ends of the published range, in base units; open ends of bounds are 0 and infinite.
-fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
+fn all_ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
     let (a, b) = match value {
         FigureValue::Number(one) => (one * unit, one * unit),
         FigureValue::Range(low, high) => (low * unit, high * unit),
@@ -268,9 +264,13 @@ fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
         FigureValue::Above(low) => (low * unit, f64::INFINITY),
         FigureValue::Series(_) | FigureValue::Words(_) => return None,
     };
-    let (low, high) = (a.min(b), a.max(b));
-    // A reduction that starts at zero, as `-5 to 0 %`, has one end that no factor reaches.
-    (low >= 0.0 && (high > 0.0 || low == high) && !low.is_nan()).then_some((low, high))
+    (!a.is_nan() && !b.is_nan()).then_some((a.min(b), a.max(b)))
+}
+
+/// The ends of a published range that factors reach; `None` for one that starts below zero.
+fn ends(value: &FigureValue, unit: f64) -> Option<(f64, f64)> {
+    let (low, high) = all_ends(value, unit)?;
+    (low >= 0.0 && (high > 0.0 || low == high)).then_some((low, high))
 }
 
 /// Returns the value that a prediction has to reach. For a published range it is the geometric
@@ -294,47 +294,140 @@ pub(crate) fn distance(value: &FigureValue, unit: f64, modelled: Interval) -> Op
     distance.is_finite().then_some(distance)
 }
 
-fn measure(figure: &Figure<'_>, unit: f64, answer: Answer) -> Result<FigureComparison, Unmet> {
-    let prediction = answer.map_err(Unmet::MissingParameter)?;
-    let modelled = prediction.interval;
-    let sound = modelled.low >= 0.0
-        && modelled.low <= modelled.typ
-        && modelled.typ <= modelled.high
-        && modelled.high.is_finite();
-    let (Some((low, high)), true) = (ends(&figure.value, unit), sound && unit != 0.0) else {
+fn measure(
+    figure: &Figure<'_>,
+    claim: &Claim,
+    library: &Library,
+) -> Result<FigureComparison, Unmet> {
+    let (question, unit) = (&claim.question, claim.unit_in_base);
+    let answered = question.unchanged(library)?;
+    if unit == 0.0 {
         return Err(Unmet::Sign);
+    }
+    let change = question.change;
+    let fact = figure.fact.id.as_str();
+    let compare = |ends: (f64, f64), scale: &Scale, prediction: Prediction| {
+        let compared = scale.compare(ends, prediction, unit)?;
+        Ok::<_, Unmet>(compared.grouped(fact, answered.is_given))
     };
-    if modelled.low * TELLING_MAX < modelled.high {
-        return Err(Unmet::Vague(modelled.scale(1.0 / unit)));
+    let published = all_ends(&figure.value, unit).ok_or(Unmet::Sign)?;
+    let is_bound = matches!(figure.value, FigureValue::Below(_) | FigureValue::Above(_));
+    let may_be_zero = published.0 <= 0.0 && published.1 >= 0.0 && !is_bound;
+    let is_difference = change.is_some()
+        || (published == (0.0, 0.0) || published.0 < 0.0)
+            && question.dimension().is_ok_and(|one| one == Dimension::Count);
+    if may_be_zero && is_difference {
+        return compare(published, &Scale::Ratio(change), answered.prediction.clone());
     }
-    // None of what was counted is met by none.
-    let over = |a: f64, b: f64| if a == b { 1.0 } else { a / b };
-    let nearest = modelled.typ.clamp(low, high);
-    let error = over(modelled.typ, nearest) - 1.0;
-    if !error.is_finite() {
-        return Err(Unmet::Sign);
+    let known = ends(&figure.value, unit).ok_or(Unmet::Sign)?;
+    let Some(change) = change else {
+        return compare(known, &Scale::Figure, answered.prediction.clone());
+    };
+    match change.of(answered.prediction.clone()) {
+        Ok(difference) => compare(known, &Scale::Figure, difference),
+        Err(_) => {
+            let ratio = answered.prediction.interval;
+            let scale = Scale::Ratio(Some(change));
+            if ratio.low <= 1.0 && 1.0 <= ratio.high {
+                return Err(Unmet::Vague(scale.shown(ratio).scale(1.0 / unit)));
+            }
+            // The other way round than published.
+            compare(known, &scale, answered.prediction.clone())
+        }
     }
-    let figure_at = middle(low, high, modelled.typ);
-    let inside = (modelled.low..=modelled.high).contains(&figure_at);
-    let fitted = prediction.facts.contains(&figure.fact.id);
-    Ok(FigureComparison {
-        scenario: String::new(),
-        modelled: modelled.scale(1.0 / unit),
-        error,
-        error_of_middle: over(modelled.typ, center(low, high, modelled.typ)) - 1.0,
-        group: match prediction.closeness {
-            _ if fitted => Group::Itself,
-            EvidenceLevel::Same => Group::Restated,
-            _ => Group::Predicted,
-        },
-        inside,
-        width: over(modelled.high, modelled.low),
-        closeness: prediction.closeness,
-        fitted,
-        facts: prediction.facts,
-        bottleneck: prediction.bottleneck,
-        influences: (prediction.influences.into_iter())
-            .map(|influence| (influence.parameter, influence.factor))
-            .collect(),
-    })
+}
+
+/// Scale on which a prediction and a published figure are compared.
+enum Scale {
+    /// Scale of the figure itself.
+    Figure,
+    /// Ratio of the two sides of a difference, in the form in which it is stated;
+    /// `None` if the figure itself is the difference.
+    Ratio(Option<Change>),
+}
+
+impl Scale {
+    /// Returns the place on the scale of a published number.
+    fn place(&self, number: f64) -> f64 {
+        match self {
+            Self::Figure => number,
+            Self::Ratio(Some(Change::Less)) => 1.0 - number,
+            Self::Ratio(_) => 1.0 + number,
+        }
+    }
+
+    /// Returns a prediction on the scale as the figure that it is.
+    fn shown(&self, modelled: Interval) -> Interval {
+        let Interval { low, typ, high } = modelled;
+        match self {
+            Self::Figure => modelled,
+            Self::Ratio(Some(Change::Less)) => {
+                Interval { low: 1.0 - high, typ: 1.0 - typ, high: 1.0 - low }
+            }
+            Self::Ratio(_) => modelled.map(|ratio| ratio - 1.0),
+        }
+    }
+
+    /// Compares a prediction with the ends of a published range.
+    fn compare(
+        &self,
+        published: (f64, f64),
+        prediction: Prediction,
+        unit: f64,
+    ) -> Result<FigureComparison, Unmet> {
+        let modelled = match self {
+            Self::Ratio(None) => prediction.interval.map(|difference| 1.0 + difference),
+            _ => prediction.interval,
+        };
+        let (a, b) = (self.place(published.0), self.place(published.1));
+        let (low, high) = (a.min(b), a.max(b));
+        let is_sound = modelled.low >= 0.0
+            && modelled.low <= modelled.typ
+            && modelled.typ <= modelled.high
+            && modelled.high.is_finite()
+            && low >= 0.0;
+        if !is_sound {
+            return Err(Unmet::Sign);
+        }
+        let shown = self.shown(modelled).scale(1.0 / unit);
+        if modelled.low * TELLING_MAX < modelled.high {
+            return Err(Unmet::Vague(shown));
+        }
+        // None of what was counted is met by none.
+        let over = |a: f64, b: f64| if a == b { 1.0 } else { a / b };
+        let error = over(modelled.typ, modelled.typ.clamp(low, high)) - 1.0;
+        if !error.is_finite() {
+            return Err(Unmet::Sign);
+        }
+        let figure_at = middle(low, high, modelled.typ);
+        Ok(FigureComparison {
+            scenario: String::new(),
+            modelled: shown,
+            error,
+            error_of_middle: over(modelled.typ, center(low, high, modelled.typ)) - 1.0,
+            group: Group::Predicted,
+            inside: (modelled.low..=modelled.high).contains(&figure_at),
+            width: over(modelled.high, modelled.low),
+            closeness: prediction.closeness,
+            fitted: false,
+            facts: prediction.facts,
+            bottleneck: prediction.bottleneck,
+            influences: (prediction.influences.into_iter())
+                .map(|influence| (influence.parameter, influence.factor))
+                .collect(),
+        })
+    }
+}
+
+impl FigureComparison {
+    /// Notes the kind of evidence of a figure of the fact `fact`.
+    fn grouped(mut self, fact: &str, is_given: bool) -> Self {
+        self.fitted = self.facts.iter().any(|one| one == fact);
+        self.group = match (self.fitted, is_given) {
+            (true, _) => Group::Itself,
+            (false, true) => Group::Restated,
+            (false, false) => Group::Predicted,
+        };
+        self
+    }
 }

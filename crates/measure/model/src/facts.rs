@@ -255,8 +255,10 @@ pub(crate) fn place(file: &str, text: &str, id: &str, error: Error) -> Error {
     at_line(error.within(file), text, &format!("id: {id}"))
 }
 
-/// Returns the error at the line of its key, which is searched from the line that begins with `name` on.
+/// Returns the error at the line of its key, which is searched from the line that begins with `name`
+/// on; each part of a key with dots from the one before it on.
 pub(crate) fn at_line(error: Error, text: &str, name: &str) -> Error {
+    let mut parts = error.key.split('.').map(|part| format!("{part}:")).peekable();
     let own = error.key.rsplit('.').next().unwrap_or_default().to_owned();
     let mut found = None;
     for (number, line) in text.lines().enumerate() {
@@ -274,9 +276,9 @@ pub(crate) fn at_line(error: Error, text: &str, name: &str) -> Error {
             }
             _ => {}
         }
-        if found.is_some() && !own.is_empty() && line.contains(&format!("{own}:")) {
+        while found.is_some() && parts.peek().is_some_and(|part| line.contains(part.as_str())) {
             found = Some((number, line));
-            break;
+            parts.next();
         }
     }
     let Some((number, line)) = found else {

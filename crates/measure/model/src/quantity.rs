@@ -171,6 +171,11 @@ impl Quantity {
         }
     }
 
+    /// A range that rests on nothing yet; its typical value is the geometric mean.
+    pub(crate) fn range(low: f64, high: f64, unit: Unit) -> Self {
+        Self { value: None, low: Some(low), high: Some(high), ..Self::number(low, unit) }
+    }
+
     /// Returns the interval in bytes, bytes per second or nanoseconds.
     pub fn interval(&self) -> Interval {
         let high = self.high.or(self.value).unwrap_or_default();
@@ -218,6 +223,23 @@ impl Sweep {
             note: None,
             cites: Vec::new(),
         }
+    }
+
+    /// Returns the time in nanoseconds that a job takes whatever its size: that of each size less
+    /// its bytes at the rate of the longest, where this is a fifth of the time or more. `None` if it
+    /// is so at no size.
+    pub(crate) fn fixed_ns(&self) -> Option<Interval> {
+        const SHARE_MIN: f64 = 0.2;
+        let rates: Vec<f64> = (0..self.rate.len()).map(|at| self.point(at).0.typ).collect();
+        let longest = rates.last()?;
+        let fixed: Vec<f64> = (rates.iter().zip(&self.source_bytes))
+            .filter(|(rate, _)| 1.0 - *rate / longest >= SHARE_MIN)
+            .map(|(rate, bytes)| *bytes as f64 * 1e9 * (1.0 / rate - 1.0 / longest))
+            .collect();
+        let (low, high) = fixed
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
+        (!fixed.is_empty()).then(|| Interval::between(low, high))
     }
 
     /// The rate in bytes a second at one of the sizes, and whether it is only a limit.

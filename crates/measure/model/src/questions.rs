@@ -14,17 +14,22 @@ use std::sync::LazyLock;
 use overside_config::{Error, Source, parse_yaml, quoted, read_text};
 use serde::{Deserialize, Serialize};
 
-use crate::Unit;
-use crate::facts::question::{Cases, PUBLISHED, Scalar};
-use crate::facts::{BYTES_MAX, Facts, Figure, Ordering, at_line, place};
+use crate::facts::question::{Aggregate, Cases, Over, PUBLISHED, Scalar};
+use crate::facts::{BYTES_MAX, Fact, Facts, Figure, Ordering, at_line, place};
 use crate::scenario::{self, Scenario, ScenarioArgs};
+
+use crate::{Dimension, Library, Unit};
 
 pub use crate::facts::question::{OrderingQuestion, Question};
 pub use answer::Command;
-pub use orderings::OrderingFinding;
+pub use orderings::{OrderingFinding, OrderingVerdict};
 
-/// Maximum depth of ratios inside each other.
-const DEPTH_MAX: usize = 3;
+/// Maximum depth of questions inside each other.
+const DEPTH_MAX: usize = 6;
+/// Maximum number of answers of which one is made.
+const ANSWERS_MAX: usize = 1000;
+/// Largest factor within which an answer counts as the largest.
+const WITHIN_MAX: f64 = 1000.0;
 
 /// Questions about facts and orderings, by their identifiers.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -68,7 +73,10 @@ impl Facts {
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let facts = Self::parse_with(file, text, |fact| {
             let Some(ask) = &fact.ask else { return Ok(()) };
-            (fact.figures().iter()).try_for_each(|one| ask.check_figure(one))
+            // The fact has keys of its own beside the question.
+            let inside = |error: Error| Error { key: format!("ask.{}", error.key), ..error };
+            ask.check_asked(fact).map_err(inside)?;
+            ask.check_units(fact)
         })?;
         for ordering in &facts.orderings {
             let Some(ask) = &ordering.ask else { continue };
@@ -115,7 +123,7 @@ impl Questions {
                 let error = Error::of_key(id, "there is no such fact", "");
                 return Err(place(id, error.meant(id, &near(id, &ids))));
             };
-            let checked = (fact.figures().iter()).try_for_each(|one| question.check_figure(one));
+            let checked = question.check_asked(fact).and_then(|()| question.check_units(fact));
             checked.map_err(|error| place(id, error))?;
         }
         let ids: Vec<&str> = facts.orderings.iter().map(|one| one.id.as_str()).collect();
@@ -160,8 +168,8 @@ impl Question {
         let plain = |settings: &BTreeMap<String, Scalar>| -> BTreeMap<String, String> {
             (settings.iter()).map(|(key, value)| (key.clone(), value.0.clone())).collect()
         };
-        let cases = self.cases().map(|(_, cases)| cases).unwrap_or_default();
-        let open: BTreeSet<&String> = cases.iter().flat_map(BTreeMap::keys).collect();
+        let cases = self.aggregates.first().and_then(|one| one.each().ok()).unwrap_or_default();
+        let open: BTreeSet<&String> = cases.iter().flat_map(|case| case.settings.keys()).collect();
         let keys = plain(&self.settings);
         let mut other = self.other().map(|other| plain(&other.settings)).unwrap_or_default();
         other.retain(|key, value| keys.get(key) != Some(value));
@@ -174,47 +182,160 @@ impl Question {
         }
     }
 
-    /// Checks the question about a figure, if there is one.
-    fn check_figure(&self, figure: &Figure<'_>) -> Result<(), Error> {
-        match self.of_figure(&figure.path) {
-            Some(question) if question.not_modelled.is_some() => Ok(()),
-            Some(question) => question.check(0).and(question.unit_in_base(figure).map(|_| ())),
-            None => Ok(()),
+    /// Checks the questions about the figures of a fact.
+    fn check_asked(&self, fact: &Fact) -> Result<(), Error> {
+        let figures = fact.figures();
+        let paths: Vec<&[String]> = figures.iter().map(|one| one.path.as_slice()).collect();
+        if let Some(key) = self.key_without_figure(&paths) {
+            let problem = "no figure of the fact has this key";
+            let remedy = "name keys inside the fact's value, level by level";
+            return Err(Error::of_key(&key, problem, remedy));
         }
+        if !figures.is_empty() && !paths.iter().any(|path| self.speaks_of(path)) {
+            let problem = "nothing is asked about any figure of the fact";
+            let remedy = "write under `by` what the keys inside its value set, level by level";
+            return Err(Error::of_key("by", problem, remedy));
+        }
+        let asked = paths.iter().filter_map(|path| self.of_figure(path));
+        asked.filter(|one| one.not_modelled.is_none()).try_for_each(|one| one.check())
     }
 
-    /// Checks that the question's scenario, keys, values and figures are known.
-    fn check(&self, depth: usize) -> Result<(), Error> {
+    /// Checks that the answers are in units of the fact's kind.
+    fn check_units(&self, fact: &Fact) -> Result<(), Error> {
+        fact.figures().iter().try_for_each(|figure| {
+            let question = self.of_figure(&figure.path);
+            question.map_or(Ok(()), |one| one.unit_in_base(figure).map(|_| ()))
+        })
+    }
+
+    /// Checks that the question's scenarios, keys, values and figures are known.
+    fn check(&self) -> Result<(), Error> {
+        self.check_within(0, &mut 0)
+    }
+
+    /// Checks a question inside others; `answers` counts those that are needed.
+    fn check_within(&self, depth: usize, answers: &mut usize) -> Result<(), Error> {
         if self.value.is_some() {
             return Ok(());
         }
         if depth > DEPTH_MAX {
-            let problem = "ratios stand inside each other too deeply";
+            let problem = "questions stand inside each other too deeply";
             return Err(Error::of_key("relative_to", problem, format!("up to {DEPTH_MAX}")));
         }
-        let aggregates = [&self.one_of, &self.max_over, &self.min_over, &self.mean_over];
-        if aggregates.into_iter().flatten().count() > 1 {
-            let problem = "two of one_of, max_over, min_over and mean_over";
-            return Err(Error::of_key("one_of", problem, "write one of them"));
+        *answers += 1;
+        if *answers > ANSWERS_MAX {
+            let problem = format!("one answer is made of more than {ANSWERS_MAX}");
+            return Err(Error::of_key("ask", problem, "list fewer cases"));
         }
-        let named = self.named_scenario()?;
-        self.metric(named)?;
-        if [&self.one_of, &self.max_over, &self.min_over]
-            .into_iter()
-            .any(|cases| matches!(cases, Some(Cases::Named(_))))
-        {
-            let problem = "of the corpus only the mean is known";
-            return Err(Error::of_key("mean_over", problem, "write mean_over: corpus"));
+        let is_position = self.aggregates.iter().any(|one| one.over.is_position());
+        match self.within {
+            Some(_) if !is_position => {
+                let problem = "it means nothing without peaks_at or falls_off_at";
+                return Err(Error::of_key("within", problem, "leave it out"));
+            }
+            Some(within) if !(1.0..=WITHIN_MAX).contains(&within) => {
+                let problem = format!("{within} is no such factor");
+                return Err(Error::of_key("within", problem, format!("from 1 to {WITHIN_MAX}")));
+            }
+            _ => {}
         }
-        let (_, cases) = self.cases()?;
-        for case in &cases {
-            let case = self.with(case);
-            case.args(named)?;
-            if let Some(other) = case.other() {
-                other.check(depth + 1)?;
+        match &self.aggregates[..] {
+            [] => self.check_one(depth, answers),
+            [aggregate] => self.check_aggregate(aggregate, depth, answers),
+            [first, second, ..] => {
+                let (first, second) = (first.over.key(), second.over.key());
+                let problem = format!("{first} stands beside {second}");
+                Err(Error::of_key(second, problem, "write one of them"))
             }
         }
-        Ok(())
+    }
+
+    /// Checks a question about one case.
+    fn check_one(&self, depth: usize, answers: &mut usize) -> Result<(), Error> {
+        let named = self.named_scenario()?;
+        self.metric(named)?;
+        self.args(named)?;
+        let Some(written) = &self.relative_to else { return Ok(()) };
+        written.refuse_unused("relative_to")?;
+        self.other().map_or(Ok(()), |other| other.check_within(depth + 1, answers))
+    }
+
+    fn check_aggregate(
+        &self,
+        aggregate: &Aggregate,
+        depth: usize,
+        answers: &mut usize,
+    ) -> Result<(), Error> {
+        let over = aggregate.over;
+        let is_mean = matches!(over, Over::Mean | Over::ArithmeticMean);
+        if matches!(aggregate.cases, Cases::Named(_)) && !is_mean {
+            let problem = "of the corpus only the mean is known";
+            return Err(Error::of_key(over.key(), problem, "write mean_over: corpus"));
+        }
+        if over.is_position() {
+            if self.change.is_some() {
+                let problem =
+                    format!("a value of a key is no change, and {} gives one", over.key());
+                return Err(Error::of_key("change", problem, "leave it out"));
+            }
+            self.positions(aggregate)?;
+        }
+        for case in &aggregate.each()? {
+            case.refuse_unused(over.key())?;
+            if case.change.is_some() && self.change.is_some() {
+                let problem = "a case states a change of its own";
+                return Err(Error::of_key("change", problem, "write it once"));
+            }
+            self.with(case).check_within(depth + 1, answers)?;
+        }
+        self.dimension().map(|_| ())
+    }
+
+    /// Refuses a key that means nothing in a question inside another one.
+    fn refuse_unused(&self, place: &str) -> Result<(), Error> {
+        let Some(key) = self.key_without_meaning() else { return Ok(()) };
+        let problem = format!("it means nothing under {place}");
+        Err(Error::of_key(key, problem, "write it for the whole question, or leave it out"))
+    }
+
+    /// Returns the key whose value is the answer, and its values in base units in ascending order.
+    fn positions(&self, aggregate: &Aggregate) -> Result<(Dimension, Vec<f64>), Error> {
+        let over = aggregate.over.key();
+        let refused = |problem: &str| {
+            Err(Error::of_key(over, problem, "write two ascending values or more of one key"))
+        };
+        let (mut name, mut values) = (None, Vec::new());
+        let mut dimension = Dimension::Count;
+        for case in aggregate.each()? {
+            let mut only = Self::default();
+            only.settings.clone_from(&case.settings);
+            let mut settings = case.settings.iter();
+            let (Some((key, value)), None, true) = (settings.next(), settings.next(), case == only)
+            else {
+                return refused("it sets not just one key");
+            };
+            if *name.get_or_insert_with(|| key.clone()) != *key {
+                return refused("it sets several keys");
+            }
+            let scenario = self.named_scenario()?;
+            let Some(key) = scenario.keys.iter().find(|one| one.name == *key) else {
+                let problem = format!("the scenario {} has no such key", scenario.name);
+                let names: Vec<_> = scenario.keys.iter().map(|one| &one.name).collect();
+                return Err(Error::of_key(key, problem, "").meant(key, &names));
+            };
+            let Some(number) = key.read(&value.0, Library::published())?.number else {
+                return refused("its values are no numbers");
+            };
+            if values.last().is_some_and(|last| number <= *last) {
+                return refused("its values do not ascend");
+            }
+            values.push(number);
+            dimension = key.dimension();
+        }
+        if values.len() < 2 {
+            return refused("it has one value");
+        }
+        Ok((dimension, values))
     }
 
     fn named_scenario(&self) -> Result<&'static Scenario, Error> {
@@ -235,16 +356,31 @@ impl Question {
         })
     }
 
-    /// All combinations of the cases that it speaks of; one that sets nothing if there are none.
-    fn cases(&self) -> Result<(answer::Over, Vec<BTreeMap<String, Scalar>>), Error> {
-        let (over, cases) = match (&self.one_of, &self.max_over, &self.min_over, &self.mean_over) {
-            (Some(cases), ..) => (answer::Over::OneOf, cases),
-            (_, Some(cases), ..) => (answer::Over::Largest, cases),
-            (_, _, Some(cases), _) => (answer::Over::Smallest, cases),
-            (.., Some(cases)) => (answer::Over::Mean, cases),
-            _ => return Ok((answer::Over::OneOf, vec![BTreeMap::new()])),
+    /// Returns the dimension of the answer's unit.
+    pub(crate) fn dimension(&self) -> Result<Dimension, Error> {
+        let Some(aggregate) = self.aggregates.first() else {
+            return match self.relative_to {
+                Some(_) => Ok(Dimension::Count),
+                None => Ok(self.metric(self.named_scenario()?)?.unit.dimension()),
+            };
         };
-        Ok((over, cases.each()?))
+        if aggregate.over.is_position() {
+            return Ok(self.positions(aggregate)?.0);
+        }
+        let mut found = None;
+        for case in aggregate.each()? {
+            let case = self.with(&case);
+            // A constant is in the base unit of the others.
+            if case.value.is_none() {
+                let own = case.dimension()?;
+                if *found.get_or_insert(own) != own {
+                    let problem = "the figures of its cases are in units of several kinds";
+                    let key = aggregate.over.key();
+                    return Err(Error::of_key(key, problem, "list figures of one kind"));
+                }
+            }
+        }
+        Ok(found.unwrap_or(Dimension::Count))
     }
 
     /// Returns the arguments with which `simulate` answers the question.
@@ -283,9 +419,7 @@ impl Question {
         if self.not_modelled.is_some() {
             return Ok(1.0);
         }
-        let metric = self.metric(self.named_scenario()?)?;
-        let is_ratio = self.relative_to.is_some();
-        let dimension = if is_ratio { crate::Dimension::Count } else { metric.unit.dimension() };
+        let dimension = self.dimension()?;
         // Things are counted in words that are no units: `cores`, `packets`.
         let own = self.unit.map(|unit| (unit, 1.0));
         let (unit, times) = own.or_else(|| figure.spelled_unit()).unwrap_or((Unit::Count, 1.0));
@@ -301,5 +435,12 @@ impl Question {
         let sum: f64 = figure.value.numbers().iter().sum();
         let scale = unit.in_base() * times;
         Ok(if sum < 0.0 { -scale } else { scale })
+    }
+}
+
+impl Aggregate {
+    /// Lists what each of its cases sets.
+    fn each(&self) -> Result<Vec<Question>, Error> {
+        self.cases.each(self.over.key())
     }
 }

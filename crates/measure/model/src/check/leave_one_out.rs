@@ -64,7 +64,7 @@ pub fn leave_one_out(facts: &Facts, library: &Library) -> Vec<Residual> {
     figures
         .filter_map(|figure| {
             let claim = super::claim(&figure)?;
-            let prediction = (claim.predict)(&library.without_figure(&figure)).ok()?;
+            let prediction = claim.question.answer(&library.without_figure(&figure)).ok()?;
             // What a profile cannot do without cannot be left out.
             let stays = prediction.facts.contains(&figure.fact.id);
             if stays && figure.fact.figures().len() == 1 {
@@ -74,7 +74,7 @@ pub fn leave_one_out(facts: &Facts, library: &Library) -> Vec<Residual> {
             Some(Residual {
                 name: figure.name(),
                 fact: figure.fact.id.clone(),
-                scenario: claim.scenario,
+                scenario: claim.question.scenario().to_owned(),
                 closeness: prediction.closeness,
                 factor: miss.exp(),
                 needed: needed(miss, prediction.interval, prediction.closeness),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Check, FigureCheck, FigureComparison, Finding, Group, Scores, Spread, TELLING_MAX};
 use crate::EvidenceLevel;
 use crate::facts::Use;
-use crate::questions::OrderingFinding;
+use crate::questions::{OrderingFinding, OrderingVerdict};
 
 /// Largest error without sign at which a figure outside its interval still counts as met: sources
 /// round, and read figures off charts.
@@ -115,8 +115,8 @@ fn scores(out: &mut String, check: &Check) -> std::fmt::Result {
     let orderings = &check.ordering_scores;
     writeln!(
         out,
-        "\nOf {} published orderings {} are claimed, and {} of these hold.\n",
-        orderings.orderings, orderings.claimed, orderings.holding
+        "\nOf {} published orderings {} are claimed; {} of these hold, and {} are likely.\n",
+        orderings.orderings, orderings.claimed, orderings.holding, orderings.likely
     )
 }
 
@@ -152,7 +152,10 @@ fn goals(out: &mut String, check: &Check) -> std::fmt::Result {
             "orderings that hold of those claimed, by position",
             (
                 "all, or listed".into(),
-                format!("{} of {}", orderings.holding, orderings.claimed),
+                format!(
+                    "{} of {}, {} likely",
+                    orderings.holding, orderings.claimed, orderings.likely
+                ),
                 true,
             ),
         ),
@@ -382,8 +385,14 @@ fn orderings(out: &mut String, check: &Check) -> std::fmt::Result {
     writeln!(out, "|---|---|---|")?;
     for ordering in &check.orderings {
         let finding = match &ordering.finding {
-            OrderingFinding::Claimed { holds: true, scenario, .. } => format!("holds ({scenario})"),
-            OrderingFinding::Claimed { scenario, .. } => format!("**fails** ({scenario})"),
+            OrderingFinding::Claimed { verdict, scenario, .. } => {
+                let verdict = match verdict {
+                    OrderingVerdict::Holds => "holds",
+                    OrderingVerdict::Likely => "likely",
+                    OrderingVerdict::Fails => "**fails**",
+                };
+                format!("{verdict} ({scenario})")
+            }
             OrderingFinding::NotModelled { reason } => format!("not modelled: {reason}"),
         };
         writeln!(

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{FigureCheck, FigureComparison, Finding, Group, OrderingCheck};
 use crate::EvidenceLevel;
 use crate::facts::Use;
-use crate::questions::OrderingFinding;
+use crate::questions::{OrderingFinding, OrderingVerdict};
 
 /// Scores of the model over the facts of one use.
 ///
@@ -82,7 +82,7 @@ pub struct Width {
     pub inside: f64,
 }
 
-/// Numbers of all orderings, of claimed ones, and of claimed ones that hold.
+/// Numbers of all orderings, of claimed ones, and of claimed ones that hold or likely do.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct OrderingScores {
     /// Number of published orderings.
@@ -91,6 +91,8 @@ pub struct OrderingScores {
     pub claimed: usize,
     /// Number of claimed orderings that hold.
     pub holding: usize,
+    /// Number of claimed orderings that are only likely.
+    pub likely: usize,
 }
 
 fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -215,15 +217,17 @@ fn widths(predicted: &[&FigureComparison]) -> BTreeMap<EvidenceLevel, Width> {
 
 impl OrderingScores {
     pub(super) fn of(orderings: &[OrderingCheck]) -> Self {
-        let holds = |one: &OrderingCheck| match one.finding {
-            OrderingFinding::Claimed { holds, .. } => Some(holds),
+        let verdict = |one: &OrderingCheck| match one.finding {
+            OrderingFinding::Claimed { verdict, .. } => Some(verdict),
             OrderingFinding::NotModelled { .. } => None,
         };
-        let claimed: Vec<bool> = orderings.iter().filter_map(holds).collect();
+        let claimed: Vec<OrderingVerdict> = orderings.iter().filter_map(verdict).collect();
+        let count = |wanted: OrderingVerdict| claimed.iter().filter(|one| **one == wanted).count();
         Self {
             orderings: orderings.len(),
             claimed: claimed.len(),
-            holding: claimed.iter().filter(|holds| **holds).count(),
+            holding: count(OrderingVerdict::Holds),
+            likely: count(OrderingVerdict::Likely),
         }
     }
 }

@@ -8,7 +8,10 @@ use serde::Deserialize;
 
 use super::{break_even_bytes, offload_rate};
 use crate::corpus::{self, File};
-use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, Values};
+use crate::{
+    Answer, Evidence, EvidenceLevel, Library, MissingParameter, Outcome, ParameterValue, Quantity,
+    Unit, Values,
+};
 
 /// A family of formats, or a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -437,6 +440,64 @@ pub(crate) fn faster_from(
     let cpu = rate(values, tracker, (Processor::Cpu, cpu), what, large)?;
     let context = context_ns(values, tracker, card)?;
     break_even_bytes(context, 1e9 / engine, 1e9 / cpu).ok_or_else(|| {
+        MissingParameter::nothing("the engine is never faster", "ask for another card or operation")
+    })
+}
+
+/// Name of the parameter for the rate of all threads of a machine over that of one core.
+pub(crate) const THREADS: &str = "codec.threads";
+/// Host of the study that compared engines with all threads.
+const THREADED_HOST: &str = "host-dpbento";
+
+/// Returns the rate of all threads of `host` over that of one core: at most as many times as it has
+/// cores. The least is what was published of Arrow's codecs, 64 cores of which are some four times
+/// one. `None` if the number of cores is not known.
+pub(crate) fn thread_gain(library: &Library, host: &str) -> Option<Quantity> {
+    const ARROW: &str = "bf2-vpi/arrow.serialise.lz4";
+    let evidence = library.evidence(&[host, "bf2-vpi", "host-bitar"]);
+    let known = |name: &str| match evidence.get(name) {
+        Some(ParameterValue::Quantity(known)) => Some(known),
+        _ => None,
+    };
+    let own = known(&format!("{host}/cpu.cores"))?;
+    let (one, all) = (known(&format!("{ARROW}.one"))?, known(&format!("{ARROW}.all"))?);
+    let cores = known("host-bitar/cpu.cores")?.interval().typ;
+    let exponent = (one.interval().typ / all.interval().typ).ln() / cores.ln();
+    let most = own.interval().typ;
+    Some(Quantity {
+        facts: [own, one, all].into_iter().flat_map(|one| one.facts.clone()).collect(),
+        ..Quantity::range(most.powf(exponent), most, Unit::Count)
+    })
+}
+
+/// The size from which an engine beats all threads of a machine, where a job takes `fixed_ns`
+/// besides: by the published ratio of the two, or else by the rate of a core and [`THREADS`].
+pub(crate) fn faster_from_all(
+    values: &Values<'_>,
+    tracker: &EvidenceTracker,
+    (card, host): (&str, &str),
+    what: (Codec, Direction),
+    fixed_ns: f64,
+) -> Result<f64, MissingParameter> {
+    tracker.weaken_to(EvidenceLevel::Application);
+    let engine = engine_rate(values, tracker, card, what, Amount::Files)?;
+    let plain = |name: &str| name.trim_end_matches("-soc").trim_end_matches("-cores").to_owned();
+    let stem = format!("{}/codec.{}.{}.speedup", plain(card), what.0.name(), what.1.name());
+    let published = if host == THREADED_HOST {
+        Some(stem)
+    } else {
+        (plain(host) == plain(card)).then(|| format!("{stem}.own"))
+    };
+    let all = match published.filter(|name| values.has(name)) {
+        // Published for large data.
+        Some(name) => engine / values.at(&name, 1e9)?,
+        None => {
+            let large = Amount::AtLeast(SMALL_BYTES);
+            rate(values, tracker, (Processor::Cpu, host), what, large)?
+                * values.get(&format!("{host}/{THREADS}"))?
+        }
+    };
+    break_even_bytes(fixed_ns, 1e9 / engine, 1e9 / all).ok_or_else(|| {
         MissingParameter::nothing("the engine is never faster", "ask for another card or operation")
     })
 }

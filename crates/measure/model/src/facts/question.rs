@@ -7,7 +7,7 @@ use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::BYTES_MAX;
-use crate::Unit;
+use crate::{Answer, Prediction, Unit};
 
 /// The questions of the collection that is built in.
 pub(crate) const PUBLISHED: &str = include_str!("../../../../../facts/questions.yaml");
@@ -16,6 +16,7 @@ const CASES_MAX: usize = 100;
 
 /// Question about one fact, or about one of its figures.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "WrittenQuestion")]
 pub struct Question {
     /// The scenario; that of the question around it if `None`.
     pub(crate) scenario: Option<String>,
@@ -29,23 +30,131 @@ pub struct Question {
     pub(crate) relative_to: Option<Box<Question>>,
     /// Form in which the fact states that ratio; `None` if it states the ratio itself.
     pub(crate) change: Option<Change>,
-    /// The fact leaves open which of these it is of.
-    pub(crate) one_of: Option<Cases>,
-    /// The answer is the largest of these.
-    pub(crate) max_over: Option<Cases>,
-    /// The answer is the smallest of these.
-    pub(crate) min_over: Option<Cases>,
-    /// The answer is the geometric mean of these.
-    pub(crate) mean_over: Option<Cases>,
+    /// Ways in which the answer is made of those to several cases; more than one is refused.
+    pub(crate) aggregates: Vec<Aggregate>,
+    /// Factor within which an answer counts as the largest one; for the position of a peak or fall.
+    pub(crate) within: Option<f64>,
     /// The unit of the figure, where the fact prints several at once.
     pub(crate) unit: Option<Unit>,
     /// Settings for the keys inside the fact's value, level by level. The question of a key may
     /// have its own settings for the levels below.
-    #[serde(default)]
     by: Vec<Level>,
     /// The scenario's keys.
-    #[serde(flatten)]
     pub(crate) settings: BTreeMap<String, Scalar>,
+}
+
+/// A question as a file has it.
+#[derive(Deserialize)]
+struct WrittenQuestion {
+    scenario: Option<String>,
+    figure: Option<String>,
+    value: Option<f64>,
+    not_modelled: Option<String>,
+    relative_to: Option<Box<Question>>,
+    change: Option<Change>,
+    one_of: Option<Cases>,
+    max_over: Option<Cases>,
+    min_over: Option<Cases>,
+    mean_over: Option<Cases>,
+    arithmetic_mean_over: Option<Cases>,
+    peaks_at: Option<Cases>,
+    falls_off_at: Option<Cases>,
+    within: Option<f64>,
+    unit: Option<Unit>,
+    #[serde(default)]
+    by: Vec<Level>,
+    #[serde(flatten)]
+    settings: BTreeMap<String, Scalar>,
+}
+
+impl From<WrittenQuestion> for Question {
+    fn from(written: WrittenQuestion) -> Self {
+        let aggregates = [
+            (Over::OneOf, written.one_of),
+            (Over::Largest, written.max_over),
+            (Over::Smallest, written.min_over),
+            (Over::Mean, written.mean_over),
+            (Over::ArithmeticMean, written.arithmetic_mean_over),
+            (Over::Peak, written.peaks_at),
+            (Over::Fall, written.falls_off_at),
+        ];
+        let aggregates = (aggregates.into_iter())
+            .filter_map(|(over, cases)| Some(Aggregate { over, cases: cases? }));
+        Self {
+            scenario: written.scenario,
+            figure: written.figure,
+            value: written.value,
+            not_modelled: written.not_modelled,
+            relative_to: written.relative_to,
+            change: written.change,
+            aggregates: aggregates.collect(),
+            within: written.within,
+            unit: written.unit,
+            by: written.by,
+            settings: written.settings,
+        }
+    }
+}
+
+/// Way in which one answer is made of those to several cases.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Aggregate {
+    /// Function of the answers.
+    pub(crate) over: Over,
+    /// The cases.
+    pub(crate) cases: Cases,
+}
+
+/// Function of the answers to several cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The fact leaves open which of these it is of.
+    OneOf,
+    /// The largest.
+    Largest,
+    /// The smallest.
+    Smallest,
+    /// The geometric mean.
+    Mean,
+    /// The arithmetic mean.
+    ArithmeticMean,
+    /// Value of the key at which the answer is largest.
+    Peak,
+    /// First value of the key beyond the peak at which the answer has fallen.
+    Fall,
+}
+
+impl Over {
+    /// Returns the key of a question that asks for it.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::OneOf => "one_of",
+            Self::Largest => "max_over",
+            Self::Smallest => "min_over",
+            Self::Mean => "mean_over",
+            Self::ArithmeticMean => "arithmetic_mean_over",
+            Self::Peak => "peaks_at",
+            Self::Fall => "falls_off_at",
+        }
+    }
+
+    /// Returns the role of one of the answers, in words.
+    pub(crate) fn role(self) -> &'static str {
+        match self {
+            Self::OneOf => "one of these",
+            Self::Largest => "the largest of these",
+            Self::Smallest => "the smallest of these",
+            Self::Mean => "the geometric mean of these",
+            Self::ArithmeticMean => "the arithmetic mean of these",
+            Self::Peak => "where it is largest",
+            Self::Fall => "where it falls off",
+        }
+    }
+
+    /// Returns `true` if the answer is a value of a key.
+    pub(crate) fn is_position(self) -> bool {
+        matches!(self, Self::Peak | Self::Fall)
+    }
 }
 
 /// Form in which a fact states a ratio.
@@ -58,6 +167,19 @@ pub(crate) enum Change {
     Less,
 }
 
+impl Change {
+    /// Returns a ratio in this form.
+    ///
+    /// # Errors
+    /// As [`Prediction::shifted`].
+    pub(crate) fn of(self, ratio: Prediction) -> Answer {
+        match self {
+            Self::More => ratio.shifted(|ratio| ratio - 1.0),
+            Self::Less => ratio.shifted(|ratio| 1.0 - ratio),
+        }
+    }
+}
+
 /// Settings of each of several cases.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
@@ -67,10 +189,10 @@ pub(crate) enum Change {
 pub(crate) enum Cases {
     /// A corpus of files, of which the scenario has the mean.
     Named(NamedCases),
-    /// All combinations of these values.
+    /// All combinations of these values. The key `figure` is the name of the figure.
     Product(BTreeMap<String, Vec<Scalar>>),
-    /// Cases that are listed one by one.
-    List(Vec<BTreeMap<String, Scalar>>),
+    /// Questions that are listed one by one, each with what it sets.
+    List(Vec<Question>),
 }
 
 /// Cases that a scenario knows by name.
@@ -163,6 +285,8 @@ impl Question {
             (Some(own), Some(other)) => Some(Box::new(own.over(other))),
             (own, other) => own.clone().or_else(|| other.clone()),
         };
+        // An aggregate of its own stands in the place of the other.
+        let from = if self.aggregates.is_empty() { base } else { self };
         Self {
             scenario,
             figure: self.figure.clone().or_else(|| base.figure.clone()),
@@ -170,12 +294,10 @@ impl Question {
             not_modelled: self.not_modelled.clone(),
             relative_to,
             change: self.change.or(base.change),
-            one_of: self.one_of.clone().or_else(|| base.one_of.clone()),
-            max_over: self.max_over.clone().or_else(|| base.max_over.clone()),
-            min_over: self.min_over.clone().or_else(|| base.min_over.clone()),
-            mean_over: self.mean_over.clone().or_else(|| base.mean_over.clone()),
+            aggregates: from.aggregates.clone(),
+            within: self.within.or(from.within),
             unit: self.unit.or(base.unit),
-            by: Vec::new(),
+            by: self.by.clone(),
             settings,
         }
     }
@@ -185,21 +307,52 @@ impl Question {
         let base = Self {
             relative_to: None,
             change: None,
-            one_of: None,
-            max_over: None,
-            min_over: None,
-            mean_over: None,
+            aggregates: Vec::new(),
+            within: None,
             ..self.clone()
         };
         Some(self.relative_to.as_ref()?.over(&base))
     }
 
-    /// The question in one of its cases.
-    pub(crate) fn with(&self, case: &BTreeMap<String, Scalar>) -> Self {
-        let mut one =
-            Self { one_of: None, max_over: None, min_over: None, mean_over: None, ..self.clone() };
-        one.settings.extend(case.clone());
-        one
+    /// The question in one of its cases. The change is that of the whole.
+    pub(crate) fn with(&self, case: &Self) -> Self {
+        case.over(&Self { aggregates: Vec::new(), within: None, change: None, ..self.clone() })
+    }
+
+    /// Returns `true` if it sets nothing but a constant.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.value.is_some() && Self { value: None, ..self.clone() } == Self::default()
+    }
+
+    /// Returns a key that means nothing inside another question; `None` if there is none.
+    pub(crate) fn key_without_meaning(&self) -> Option<&'static str> {
+        [
+            ("by", !self.by.is_empty()),
+            ("unit", self.unit.is_some()),
+            ("not_modelled", self.not_modelled.is_some()),
+            ("value", self.value.is_some() && !self.is_constant()),
+        ]
+        .into_iter()
+        .find_map(|(key, is_set)| is_set.then_some(key))
+    }
+
+    /// Returns a key of `by` that no figure at these paths has; `None` if each has one.
+    pub(crate) fn key_without_figure(&self, paths: &[&[String]]) -> Option<String> {
+        let (level, rest) = self.by.split_first()?;
+        let below = |question: &Self, key: &dyn Fn(&String) -> bool| {
+            let paths = paths.iter().filter_map(|path| path.split_first());
+            let paths = paths.filter(|(first, _)| key(first)).map(|(_, deeper)| deeper);
+            let paths: Vec<&[String]> = paths.collect();
+            if paths.is_empty() { None } else { Some(question.key_without_figure(&paths)) }
+        };
+        let deeper = |by: &[Level]| Self { by: by.to_vec(), ..Self::default() };
+        match level {
+            Level::Key(name) => below(&deeper(rest), &|_| true).unwrap_or(Some(name.clone())),
+            Level::Each(each) => each.iter().find_map(|(key, own)| {
+                let by = if own.by.is_empty() { rest } else { &own.by };
+                below(&deeper(by), &|first| *first == key.0).unwrap_or(Some(key.0.clone()))
+            }),
+        }
     }
 
     /// The name of its scenario.
@@ -219,36 +372,36 @@ impl Question {
 }
 
 impl Cases {
-    /// Lists the settings of each case.
-    pub(crate) fn each(&self) -> Result<Vec<BTreeMap<String, Scalar>>, Error> {
+    /// Lists what each case sets. `over` is the key that they stand under, for messages.
+    pub(crate) fn each(&self, over: &str) -> Result<Vec<Question>, Error> {
         let refused = |count: usize| {
             let problem = format!("{count} cases");
-            Error::of_key("one_of", problem, format!("1 to {CASES_MAX}"))
+            Error::of_key(over, problem, format!("1 to {CASES_MAX}"))
         };
         let product = match self {
             Self::Product(product) => product,
             Self::Named(NamedCases::Corpus) => {
-                let (key, value) = ("inputs".to_owned(), Scalar("corpus".into()));
-                return Ok(vec![BTreeMap::from([(key, value)])]);
+                let settings = [("inputs".to_owned(), Scalar("corpus".into()))].into();
+                return Ok(vec![Question { settings, ..Question::default() }]);
             }
             Self::List(list) if (1..=CASES_MAX).contains(&list.len()) => return Ok(list.clone()),
             Self::List(list) => return Err(refused(list.len())),
         };
-        let mut all = vec![BTreeMap::new()];
+        let mut all = vec![Question::default()];
         for (key, values) in product {
             let count = all.len().saturating_mul(values.len());
             if !(1..=CASES_MAX).contains(&count) {
                 return Err(refused(count));
             }
-            all = (all.iter())
-                .flat_map(|one| {
-                    values.iter().map(|value| {
-                        let mut one = one.clone();
-                        one.insert(key.clone(), value.clone());
-                        one
-                    })
-                })
-                .collect();
+            let with = |one: &Question, value: &Scalar| {
+                let mut one = one.clone();
+                match key.as_str() {
+                    "figure" => one.figure = Some(value.0.clone()),
+                    _ => drop(one.settings.insert(key.clone(), value.clone())),
+                }
+                one
+            };
+            all = all.iter().flat_map(|one| values.iter().map(|value| with(one, value))).collect();
         }
         Ok(all)
     }
@@ -295,8 +448,7 @@ struct Written {
     falling: Vec<Question>,
     #[serde(default)]
     alike: Vec<Question>,
-    #[serde(default = "a_seventh")]
-    within: f64,
+    within: Option<f64>,
 }
 
 impl From<Written> for OrderingQuestion {
@@ -309,7 +461,8 @@ impl From<Written> for OrderingQuestion {
             within: written.within,
         };
         let mut all = written.all;
-        if own.lists().iter().any(|list| !list.is_empty()) {
+        // A relation without questions is refused later, and not dropped.
+        if own != Relation::default() {
             all.push(own);
         }
         Self { ask: written.ask, all, not_modelled: written.not_modelled }
@@ -332,15 +485,12 @@ pub(crate) struct Relation {
     /// All are within a factor of each other.
     #[serde(default)]
     pub(crate) alike: Vec<Question>,
-    /// Largest factor between answers that are alike.
-    #[serde(default = "a_seventh")]
-    pub(crate) within: f64,
+    /// Largest factor between answers that are alike; [`ALIKE`] if `None`.
+    pub(crate) within: Option<f64>,
 }
 
-/// Returns the factor within which studies call two values about the same.
-const fn a_seventh() -> f64 {
-    1.15
-}
+/// Factor within which studies call two values about the same.
+pub(crate) const ALIKE: f64 = 1.15;
 
 impl Relation {
     /// Returns the relation's three lists of questions. At least one is not empty.

@@ -1,7 +1,7 @@
 //! Storage: rates and latencies by the size of an access.
 
 use crate::lookup::{Coverage, coverage, points};
-use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Values};
+use crate::{Answer, Evidence, EvidenceLevel, Library, MissingParameter, Quantity, Unit, Values};
 
 /// Size in bytes from which a device is as fast at random as in order, and one access at a time keeps it
 /// busy.
@@ -65,12 +65,29 @@ pub(crate) fn rate(library: &Library, machine: &str, access: &str, bytes: f64) -
     }
 }
 
-/// Nanoseconds of a single access; a large one reaches the device's full rate.
-pub(crate) fn latency(library: &Library, machine: &str, access: &str, bytes: f64) -> Answer {
-    let evidence = library.evidence(&[machine]);
+/// Nanoseconds of a single access, mean or at a percentile; a large one reaches the device's full
+/// rate.
+///
+/// No percentile was published. A device's times vary between not at all, where each percentile is
+/// the mean, and as those of a memoryless server, whose share `q` is below `-ln(1 - q)` means.
+pub(crate) fn latency(
+    library: &Library,
+    machine: &str,
+    access: &str,
+    bytes: f64,
+    percentile: Option<f64>,
+) -> Answer {
+    const OVER_MEAN: &str = "storage.percentile-over-mean";
+    let mut evidence = library.evidence(&[machine]);
+    let memoryless = percentile.map_or(1.0, |share| -(1.0 - share).ln());
+    let (low, high) = (memoryless.min(1.0), memoryless.max(1.0));
     match Rate::of(&evidence, machine, access, bytes).filter(|_| bytes >= LARGE_BYTES) {
         Some(rate) => {
-            evidence.predict(EvidenceLevel::Application, |v| Ok(bytes / rate.value(v)? * 1e9))
+            evidence.insert(OVER_MEAN, Quantity::range(low, high, Unit::Count));
+            evidence.predict(EvidenceLevel::Application, |v| {
+                let over_mean = if percentile.is_some() { v.get(OVER_MEAN)? } else { 1.0 };
+                Ok(bytes / rate.value(v)? * 1e9 * over_mean)
+            })
         }
         None => unknown(&format!("the latency of one {access} of {bytes} bytes on {machine}")),
     }

@@ -215,9 +215,11 @@ pub static PARAMETERS: &[Parameter] = &[
     number("codec.*.*.*", &[Rate], "a codec on one core: codec, direction, then rate, small, large or corpus (inputs)").with(by::TASK),
     number("arrow.*.*.time", &[Time], "one table of the study, on one thread: direction, codec").with(by::ARROW),
     number("arrow.left.*", &[Count], "what a codec leaves of a table's bytes").between(0.001, 1.0).with(by::ARROW),
+    number("arrow.left.*.*", &[Count], "the same of one table of the study: codec, table").between(0.001, 1.0).with(by::ARROW),
     number("arrow.partition.host", &[Count], "partitioning on the host over the card's cores").with(by::ARROW),
     number("arrow.core.gap", &[Count], "the host's cores over the card's").with(by::ARROW),
     number("arrow.*.*.*", &[Count], "speed-up of the engine over the host's codec: direction, codec, then one thread or all").with(by::ARROW),
+    number("arrow.*.*.*.*", &[Count], "the same for one table of the study: direction, codec, threads, table").with(by::ARROW),
 
     // Key-value stores.
     number("kv.dpu-only.rate.*", &[Frequency], "requests a second of a store on the card alone, all its cores: mix of YCSB").with(by::YCSB),

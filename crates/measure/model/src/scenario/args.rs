@@ -151,8 +151,13 @@ impl ScenarioArgs {
 
     /// Sets `key` to a value as the command line writes it; commas between several.
     pub fn set(&mut self, key: &str, values: &str) {
-        let values = values.split(',').map(|one| one.trim().to_owned());
-        self.values.insert(key.into(), values.collect());
+        let scenario = super::scenarios().iter().find(|one| one.name == self.scenario);
+        let known = scenario.and_then(|one| one.keys.iter().find(|one| one.name == key));
+        let values = match known {
+            Some(key) => key.split(values),
+            None => values.split(',').map(str::trim).collect(),
+        };
+        self.values.insert(key.into(), values.into_iter().map(str::to_owned).collect());
     }
 
     /// All points, the last key's values changing fastest.

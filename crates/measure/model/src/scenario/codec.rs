@@ -11,11 +11,15 @@ use crate::corpus::{File, SILESIA};
 use crate::lookup::{Coverage, coverage};
 use crate::{
     Answer, BreakEven, Evaluation, Evidence, EvidenceLevel, Interval, Library, NoPrediction,
-    OperationProfile, Outcome, OutlookQuestion, Prediction, Setting, Values, outlook,
+    OperationProfile, Outcome, OutlookQuestion, Prediction, Quantity, Setting, Unit, Values,
+    outlook,
 };
 
 /// Far below the sizes that were published, by this factor, the start of an engine decides.
 const START_UP_COUNTS: f64 = 10.0;
+
+/// Parameter for the time that a job takes whatever its size.
+const START_UP: &str = "start-up";
 
 /// A point, read.
 struct Job<'a> {
@@ -178,13 +182,14 @@ impl Job<'_> {
             }),
         ];
         let host = self.point.word("host");
-        let faster_from = if self.doer == Processor::Offload {
-            rates::predict(&self.evidence, |values, tracker| {
+        let faster_from = match (self.point.word("threads"), self.doer) {
+            ("all", _) => self.faster_from_all(host),
+            (_, Processor::Offload) => rates::predict(&self.evidence, |values, tracker| {
                 rates::faster_from(values, tracker, (card, host), self.what)
-            })
-        } else {
-            self.kept_faster_from(host)
+            }),
+            _ => self.kept_faster_from(host),
         };
+        more.push(self.point.metric("start-up", self.start_up()));
         let won = (faster_from.clone()).map(|from| self.files_won(&from));
         more.push(self.point.metric("faster from", faster_from));
         more.push(self.point.metric("files won", won));
@@ -204,6 +209,54 @@ impl Job<'_> {
             more.extend(self.at_size(bytes));
         }
         more
+    }
+
+    /// Predicts the time that a job takes whatever its size.
+    fn start_up(&self) -> Answer {
+        let evidence = self.with_start_up()?;
+        rates::predict(&evidence, |values, tracker| self.start_up_ns(values, tracker))
+    }
+
+    /// Returns the evidence with what was published of whole jobs one at a time, with an older DOCA,
+    /// where a context is kept.
+    fn with_start_up(&self) -> Result<Evidence, NoPrediction> {
+        let mut evidence = self.evidence.clone();
+        if self.doer == Processor::Offload {
+            return Ok(evidence);
+        }
+        let sweep = self.entry().and_then(|entry| entry.one_at_a_time.as_ref());
+        let Some((sweep, fixed)) = sweep.and_then(|sweep| Some((sweep, sweep.fixed_ns()?))) else {
+            let card = self.machine;
+            return Err(NoPrediction {
+                why: format!(
+                    "no published fact gives the time that {card}'s engine takes to start"
+                ),
+                remedy: "`overside calibrate` measures it on such a card".into(),
+            });
+        };
+        let range = Quantity::range(fixed.low, fixed.high, Unit::Ns);
+        evidence.insert(START_UP, Quantity { facts: sweep.facts.clone(), ..range });
+        Ok(evidence)
+    }
+
+    fn start_up_ns(&self, values: &Values<'_>, tracker: &EvidenceTracker) -> Evaluation<f64> {
+        if self.doer == Processor::Offload {
+            return rates::context_ns(values, tracker, self.machine);
+        }
+        tracker.weaken_to(EvidenceLevel::Application);
+        values.get(START_UP)
+    }
+
+    /// The size from which the engine beats all threads of `host`, in bytes that go in.
+    fn faster_from_all(&self, host: &str) -> Answer {
+        let mut evidence = self.with_start_up()?;
+        if let Some(gain) = rates::thread_gain(self.library, host) {
+            evidence.insert(format!("{host}/{}", rates::THREADS), gain);
+        }
+        rates::predict(&evidence, |values, tracker| {
+            let fixed_ns = self.start_up_ns(values, tracker)?;
+            rates::faster_from_all(values, tracker, (self.machine, host), self.what, fixed_ns)
+        })
     }
 
     /// Counts the files of the Silesia corpus that are at least as large as `faster_from`.

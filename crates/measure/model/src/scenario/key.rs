@@ -3,7 +3,8 @@
 use overside_config::{Error, parse_amount, quoted};
 use serde::Deserialize;
 
-use crate::{Library, Unit};
+use crate::matching::Form;
+use crate::{Dimension, Library, Unit};
 
 /// A key that can be set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -36,7 +37,7 @@ pub struct Condition {
 
 /// Kind of value that a key takes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A whole number from the least to the most.
     Count(u64, u64),
@@ -45,6 +46,10 @@ pub enum Kind {
     Amount(Unit, f64, f64),
     /// One of these words.
     Words(Vec<String>),
+    /// One of these words, or a whole number from the least to the most.
+    WordsOrCount(Vec<String>, u64, u64),
+    /// One of these words, or a regular expression.
+    Pattern(Vec<String>),
     /// The name of a profile.
     Profile,
 }
@@ -66,18 +71,52 @@ impl Key {
     pub fn read(&self, text: &str, library: &Library) -> Result<Value, Error> {
         let text = text.trim();
         let refused = |problem: String| Error::of_key(&self.name, problem, self.allowed(library));
-        match &self.kind {
-            Kind::Count(low, high) => {
-                let count: u64 = (text.parse().ok())
-                    .ok_or_else(|| refused(format!("{} is not a whole number", quoted(text))))?;
-                if !(low..=high).contains(&&count) {
-                    return Err(refused(format!("{count} is out of range")));
-                }
-                Ok(Value { text: count.to_string(), number: Some(count as f64) })
+        let counted = |low: u64, high: u64| {
+            let count: u64 = (text.parse().ok())
+                .ok_or_else(|| refused(format!("{} is not a whole number", quoted(text))))?;
+            if !(low..=high).contains(&count) {
+                return Err(refused(format!("{count} is out of range")));
             }
+            Ok(Value { text: count.to_string(), number: Some(count as f64) })
+        };
+        match &self.kind {
+            Kind::Count(low, high) => counted(*low, *high),
             Kind::Amount(unit, low, high) => amount(text, *unit, *low, *high).map_err(refused),
             Kind::Words(words) => self.word(text, words),
+            Kind::WordsOrCount(_, low, high) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+                counted(*low, *high)
+            }
+            Kind::WordsOrCount(words, ..) => self.word(text, words),
+            Kind::Pattern(words) => match self.word(text, words) {
+                // A word that is nearly one of these is no expression.
+                Err(error) if error.suggestion.is_some() => Err(error),
+                Err(_) => match Form::of(text) {
+                    Ok(_) => Ok(Value { text: text.into(), number: None }),
+                    Err(problem) => Err(refused(problem)),
+                },
+                known => known,
+            },
             Kind::Profile => self.word(text, &names(library)),
+        }
+    }
+
+    /// Splits several values with commas between them. A regular expression has commas of its own:
+    /// it stands alone.
+    pub(super) fn split<'a>(&self, values: &'a str) -> Vec<&'a str> {
+        let all: Vec<&str> = values.split(',').map(str::trim).collect();
+        match &self.kind {
+            Kind::Pattern(words) if !all.iter().all(|one| words.iter().any(|word| word == one)) => {
+                vec![values.trim()]
+            }
+            _ => all,
+        }
+    }
+
+    /// Returns the dimension of the values that are numbers.
+    pub(crate) fn dimension(&self) -> Dimension {
+        match &self.kind {
+            Kind::Amount(unit, ..) => unit.dimension(),
+            _ => Dimension::Count,
         }
     }
 
@@ -100,6 +139,12 @@ impl Key {
                 format!("from {low} to {high}")
             }
             Kind::Words(words) => format!("one of {}", words.join(", ")),
+            Kind::WordsOrCount(words, low, high) => {
+                format!("one of {}, or a whole number from {low} to {high}", words.join(", "))
+            }
+            Kind::Pattern(words) => {
+                format!("one of {}, or a regular expression", words.join(", "))
+            }
             Kind::Profile => {
                 format!("one of {}", names(library).join(", "))
             }

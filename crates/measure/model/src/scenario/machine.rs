@@ -139,14 +139,24 @@ impl Machine<'_> {
 
     fn storage(&self) -> Row {
         let access = self.point.word("access");
-        let (library, machine) = (self.library, self.machine);
+        let latency = |percentile: Option<f64>| {
+            storage::latency(self.library, self.machine, access, self.bytes, percentile)
+        };
+        let rate = storage::rate(self.library, self.machine, access, self.bytes);
+        let percentile = self.point.number_if_set("percentile");
         Row {
-            throughput: Some(
-                self.metric("moved", storage::rate(library, machine, access, self.bytes)),
-            ),
-            latency: Some(
-                self.metric("latency", storage::latency(library, machine, access, self.bytes)),
-            ),
+            throughput: Some(self.metric("moved", rate)),
+            latency: Some(self.metric("latency", latency(None))),
+            more: (percentile.into_iter())
+                .map(|share| self.metric("latency at the percentile", latency(Some(share))))
+                .collect(),
+            notes: (percentile.iter())
+                .map(|_| {
+                    "no percentile was published: it is between that of times that do not vary and \
+                     that of a memoryless server"
+                        .to_owned()
+                })
+                .collect(),
             ..Row::default()
         }
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use overside_model::check::{Check, Finding, check, leave_one_out, page, spreads};
 use overside_model::facts::{Facts, Use};
-use overside_model::questions::OrderingFinding;
+use overside_model::questions::{OrderingFinding, OrderingVerdict};
 
 /// Limits that docs/measure/model.md states for the facts that judge the model.
 const MEDIAN_ERROR_MAX: f64 = 0.12;
@@ -31,14 +31,22 @@ fn the_model_meets_the_figures_that_judge_it_within_the_stated_tolerance() {
 /// Orderings that the model gets wrong: with both initiators it puts the best share at 76 %, and
 /// the study found 50 and 90 %.
 const FAILING: [&str; 1] = ["ord.C2"];
+/// Orderings that it gets right, with intervals that overlap wholly: nine times as long may be ten
+/// times, and two weak cores may be a little slower than pulling.
+const LIKELY: [&str; 2] = ["ord.R1", "ord.B6"];
 
 #[test]
 fn orderings_hold_by_position_or_are_known_to_fail_and_every_other_has_its_reason() {
     for ordering in &CHECK.orderings {
         match &ordering.finding {
-            OrderingFinding::Claimed { holds, .. } => {
-                let fails = FAILING.contains(&ordering.id.as_str());
-                assert_eq!(*holds, !fails, "{}", ordering.id);
+            OrderingFinding::Claimed { verdict, .. } => {
+                let id = ordering.id.as_str();
+                let must = match (FAILING.contains(&id), LIKELY.contains(&id)) {
+                    (true, _) => OrderingVerdict::Fails,
+                    (_, true) => OrderingVerdict::Likely,
+                    _ => OrderingVerdict::Holds,
+                };
+                assert_eq!(*verdict, must, "{id}");
             }
             OrderingFinding::NotModelled { reason } => assert!(!reason.is_empty()),
         }

@@ -324,3 +324,119 @@ fn terms_that_nobody_measured_are_listed_only_where_they_are_asked_for() {
     assert!(!device.missing.iter().any(|missing| missing.contains("cost of a doorbell")));
     assert_eq!(device.typ_ns, asked.typ_ns, "what is missing counts as zero");
 }
+
+/// A figure of the one row that answers.
+fn one(scenario: &str, set: &[(&str, &str)], name: &str) -> f64 {
+    let report = ask(scenario, set);
+    assert_eq!(report.rows.len(), 1, "{set:?}");
+    metric(&report.rows[0], name)
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 1e-3
+}
+
+#[test]
+fn an_engine_starts_in_what_whole_jobs_take_beyond_their_bytes() {
+    let kept = [("profile", "bf2"), ("context", "kept")];
+    let start = |direction: &str| {
+        let set = [kept.as_slice(), &[("direction", direction)]].concat();
+        one("codec", &set, "start-up") / 1e6
+    };
+    // 104857 B at 234.11 of 771.53 MB/s, to 1 MiB at 595.33; likewise at 86.07 and 231.37 of 364.99.
+    assert!(near(start("compress"), (0.31198_f64 * 0.40226).sqrt()), "{}", start("compress"));
+    assert!(near(start("decompress"), (0.93099_f64 * 0.82957).sqrt()), "{}", start("decompress"));
+    let new = [("profile", "bf2"), ("context", "new"), ("direction", "compress")];
+    assert_eq!(one("codec", &new, "start-up"), one("codec", &new, "context"));
+    let bf3 = ask("codec", &[("profile", "bf3"), ("context", "kept"), ("direction", "decompress")]);
+    let start = bf3.rows[0].shown().find(|one| one.kind.name == "start-up").unwrap();
+    assert!(start.answer.as_ref().unwrap_err().why.contains("no published fact"));
+}
+
+#[test]
+fn an_engine_beats_all_threads_from_a_larger_size_than_one() {
+    let from = |host: &str, direction: &str, threads: &str| {
+        let set = [
+            ("profile", "bf2"),
+            ("context", "kept"),
+            ("direction", direction),
+            ("host", host),
+            ("threads", threads),
+        ];
+        one("codec", &set, "faster from")
+    };
+    // The engine is 4.9 times as fast as all threads, and moves 2.95 GiB/s.
+    let start = (0.31198e-3_f64 * 0.40226e-3).sqrt();
+    let all = from("host-dpbento", "compress", "all");
+    assert!(near(all, start * 2.95 * f64::from(1 << 30) / 3.9), "{all}");
+    // 13 times as fast as all threads of the host, 21 times as all of the card.
+    let (host, card) =
+        (from("host-dpbento", "decompress", "all"), from("bf2", "decompress", "all"));
+    assert!(near(host / card, 20.0 / 12.0), "{host} {card}");
+    // Of other hosts the number of cores is known.
+    assert!(from("host-coproc-bf2", "compress", "all") > start * 60e6);
+    // With a context for each input the same holds of a much later size.
+    let new = [("profile", "bf2-soc"), ("context", "new"), ("direction", "decompress")];
+    let with =
+        |threads| one("codec", &[new.as_slice(), &[("threads", threads)]].concat(), "faster from");
+    assert!(with("all") > 2.0 * with("one"));
+}
+
+#[test]
+fn arrow_tables_are_answered_by_data_set_and_number_of_threads() {
+    let of = |data: &str, codec: &str, threads: &str, name: &str| {
+        let set = [("task", "serialise"), ("data", data), ("codec", codec), ("threads", threads)];
+        one("arrow", &set, name)
+    };
+    let speedup = |data: &str, threads: &str| of(data, "lz4", threads, "engine over host");
+    assert!(near(speedup("particles", "one"), 4.61) && near(speedup("ships", "all"), 0.95));
+    assert!(near(speedup("opensky", "1"), 4.71) && near(speedup("opensky", "64"), 1.44));
+    // 8 of 64 threads are half of the way, on logarithmic axes.
+    assert!(near(speedup("opensky", "8"), (4.71_f64 * 1.44).sqrt()));
+    assert!(near(of("ships", "zstd", "one", "left by the host"), 0.31));
+    let time = |codec, threads| of("particles", codec, threads, "time on the host") / 1e6;
+    assert!(near(time("lz4", "one"), 223.0));
+    assert!(near(time("lz4", "all"), 223.0 * 1.39 / 4.61));
+    assert!(near(time("zstd", "one"), 223.0 * 7.55 / 4.61));
+    let wrong = refused("arrow", &[("threads", "1025")]);
+    assert!(wrong.key == "threads" && wrong.remedy.contains("one, all"), "{wrong}");
+    assert_eq!(refused("arrow", &[("threads", "on")]).suggestion.as_deref(), Some("one"));
+}
+
+#[test]
+fn a_pattern_of_ones_own_is_as_fast_as_those_of_its_form() {
+    let rate = |pattern: &str| {
+        let report = ask("match", &[("pattern", pattern), ("buffer", "256 B")]);
+        assert_eq!(report.rows.len(), 1, "{pattern}");
+        figure(report.rows[0].throughput.as_ref().unwrap())
+    };
+    let (q1, q2, q3, q4) = (rate("q1"), rate("q2"), rate("q3"), rate("q4"));
+    for (pattern, like) in [
+        ("Ramp to (.+)", q4.typ),
+        ("ERROR [0-9]{1,3}", q4.typ),
+        ("(.+) at", q2.typ),
+        ("(?:x|.*y)", q2.typ),
+        ("on ([^ ]+) at [A-Z]+", (q1.typ * q3.typ).sqrt()),
+    ] {
+        let own = rate(pattern);
+        assert!(near(own.typ, like), "{pattern}: {own:?}");
+        assert!(own.high / own.low > q4.high / q4.low, "{pattern}: {own:?}");
+    }
+    assert_eq!(ask("match", &[("pattern", "q1,q2")]).rows.len(), 2);
+    let core = |pattern| {
+        figure(
+            ask("match", &[("on", "re2"), ("pattern", pattern)]).rows[0]
+                .throughput
+                .as_ref()
+                .unwrap(),
+        )
+    };
+    let (mean, own) = (core("mean"), core("a+"));
+    assert!(own.typ == mean.typ && own.high > mean.high);
+    for (wrong, says) in [("(", "no regular expression"), ("", "1 to 1000"), ("q5", "is not known")]
+    {
+        let error = refused("match", &[("pattern", wrong)]);
+        assert!(error.key == "pattern" && error.problem.contains(says), "{wrong}: {error}");
+    }
+    assert!(refused("match", &[("pattern", &"a".repeat(1001))]).problem.contains("1 to 1000"));
+}

@@ -155,3 +155,34 @@ fn data_that_does_not_fit_into_memory_is_not_hot() {
     assert!(none.why.contains("16 GB"), "{none}");
     assert!(ask_at("1000", "cold").is_ok());
 }
+
+#[test]
+fn percentiles_of_storage_lie_between_those_of_constant_and_of_memoryless_times() {
+    let set =
+        [("work", "storage"), ("profile", "bf3"), ("access", "random-read"), ("bytes", "4 MiB")];
+    let mean = latency_ns(&ask("machine", &set).rows[0]);
+    let at = |percentile: &str| {
+        let set = [set.as_slice(), &[("percentile", percentile)]].concat();
+        let report = ask("machine", &set);
+        let name = "latency at the percentile";
+        crate::ask::figure(report.rows[0].shown().find(|one| one.kind.name == name).unwrap())
+    };
+    for (percentile, memoryless) in [("50", 2.0_f64.ln()), ("99", 100.0_f64.ln())] {
+        let is = at(percentile);
+        assert!((is.typ / mean / memoryless.sqrt() - 1.0).abs() < 1e-6, "{is:?}");
+        let (low, high) = (mean * memoryless.min(1.0), mean * memoryless.max(1.0));
+        assert!(is.low < low && is.high > high && is.high < 10.0 * is.low, "{is:?}");
+    }
+    let small = [set.as_slice(), &[("bytes", "8 KiB"), ("percentile", "99")]].concat();
+    let report = ask("machine", &small);
+    let row = &report.rows[0];
+    assert!(
+        row.shown()
+            .filter(|one| one.kind.name.starts_with("latency"))
+            .all(|one| one.answer.is_err())
+    );
+    assert_eq!(refused("machine", &[("percentile", "100")]).key, "percentile");
+    // Of anything else there is none.
+    let access = ask("machine", &[("work", "access"), ("percentile", "99")]);
+    assert!(access.rows[0].shown().all(|one| !one.kind.name.contains("percentile")));
+}

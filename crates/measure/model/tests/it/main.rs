@@ -15,6 +15,7 @@ mod link;
 mod machine;
 mod parameters;
 mod profiles;
+mod question_forms;
 mod questions;
 mod scenarios;
 mod search;

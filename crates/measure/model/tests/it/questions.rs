@@ -2,7 +2,7 @@
 
 use overside_model::check::{Check, Finding, check};
 use overside_model::facts::{Fact, Facts, Figure};
-use overside_model::questions::{OrderingFinding, Questions};
+use overside_model::questions::{OrderingFinding, OrderingVerdict, Questions};
 use overside_model::scenario::{ScenarioArgs, run};
 use overside_model::{Library, Unit};
 use proptest::prelude::*;
@@ -147,7 +147,7 @@ fn what_is_wrong_with_a_question_is_told_with_its_line() {
             16,
             "\"bf9\"",
         ),
-        ("    scenario: network\n    figure: TCP\n", 3, "it is not said which of sm1, sm2"),
+        ("    scenario: network\n    figure: TCP\n", 12, "it is not said which of sm1, sm2"),
         (
             "    scenario: dma\n    figure: latency\n    primitive: dma\n    initiator: dpu\n    \
           access: read\n    bytes: 64 B\n",
@@ -201,7 +201,7 @@ fn hostile_figures_and_misspelt_keys_are_told_with_their_line() {
         (text("value: 1\n  value: 2", ask, ""), 3, "duplicate field"),
         (text("values: {a: 1, a: 2}", ask, ""), 11, "duplicate entry"),
         (text("value: 1", "[1, 2]", ""), 12, "invalid type"),
-        (text("value: 1", "{}", ""), 3, "no scenario is called"),
+        (text("value: 1", "{}", ""), 12, "no scenario is called"),
         (text("value: 1", ask, &constants(".nan")), 13, "is no figure"),
         (text("value: 1", ask, &constants("-1")), 13, "is no figure"),
         (text("value: 1", ask, &within), 13, "from 1 to 1000"),
@@ -296,10 +296,10 @@ fn an_ordering_holds_only_where_the_stated_positions_do() {
         )
     };
     let ordering = (Facts::published().orderings.iter()).find(|one| one.id == "ord.C2").unwrap();
-    for (at, must) in [(0.76, true), (0.5, false)] {
+    for (at, must) in [(0.76, OrderingVerdict::Holds), (0.5, OrderingVerdict::Fails)] {
         let questions = Questions::parse("q.yaml", &text(at), Facts::published()).unwrap();
         match questions.ordering(ordering).unwrap().answer(Library::published()) {
-            OrderingFinding::Claimed { holds, .. } => assert_eq!(holds, must, "{at}"),
+            OrderingFinding::Claimed { verdict, .. } => assert_eq!(verdict, must, "{at}"),
             other @ OrderingFinding::NotModelled { .. } => panic!("{other:?}"),
         }
     }

@@ -94,6 +94,10 @@ fn ends(key: &Key) -> Vec<String> {
         Kind::Count(low, high) => vec![low.to_string(), high.to_string()],
         Kind::Amount(_, low, high) => vec![low.to_string(), high.to_string()],
         Kind::Words(words) => words.clone(),
+        Kind::WordsOrCount(words, low, high) => {
+            [words.clone(), vec![low.to_string(), high.to_string()]].concat()
+        }
+        Kind::Pattern(words) => [words.clone(), vec!["(a|.*b){1,3}".into()]].concat(),
         Kind::Profile => {
             let profiles = Library::published().profiles().iter();
             profiles.map(|profile| profile.name.clone()).collect()
