@@ -4,7 +4,7 @@
 //!    of them is a task, which converts, encodes and compresses it. Where a sample says that a dictionary would hold
 //!    about one value for each other row, the column gets none.
 //! 2. A row group ends with [`ROW_GROUP_ROWS`] rows, or fewer where the row groups of all files together have no memory
-//!    left. The task of it that is done last writes it, while the next one gathers.
+//!    left. The task of it that is done last writes it, while rows of the next one gather and are encoded.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -57,13 +57,14 @@ pub struct ParquetWriter<W: Write + Send + 'static> {
     /// The last of them, which encoders do not have yet.
     waiting: Vec<RecordBatch>,
     waiting_rows: usize,
-    /// By column, if there are rows before those that wait, and nothing is pending.
+    /// By column, if there are rows before those that wait, and none of these is being encoded.
     encoders: Vec<Encoders>,
     held: HeldBytes,
     /// Bytes of all row groups before, as Arrow has them.
     bytes: usize,
-    /// Encoders at work.
-    pending: Option<Pending<Encoders>>,
+    /// Encoders at work on rows of the row group that gathers, and on the last rows of the one before.
+    encoding: Option<Pending<Encoders>>,
+    closing: Option<Pending<Encoders>>,
     cpu_ns: u64,
 }
 
@@ -128,7 +129,8 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
             encoders: Vec::new(),
             held: HeldBytes::new(&memory.bytes),
             bytes: 0,
-            pending: None,
+            encoding: None,
+            closing: None,
             cpu_ns: 0,
         })
     }
@@ -158,6 +160,7 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         }
         if self.memory.is_full() {
             self.settle()?;
+            self.close()?;
         }
         Ok(())
     }
@@ -170,25 +173,36 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         if self.rows > 0 {
             self.encode(true)?;
         }
-        self.settle()?;
+        self.close()?;
         let file = lock(&self.file).take().ok_or(Error::Spent)?;
         Ok((file.into_inner().map_err(Error::format)?, self.cpu_ns))
     }
 
-    /// Waits for the encoders that are at work.
+    /// Waits for the encoders of the row group that gathers.
     fn settle(&mut self) -> Result<(), Error> {
-        if let Some(pending) = self.pending.take() {
-            let (encoders, cpu_ns) = self.pool.wait(pending)?;
+        if let Some(encoding) = self.encoding.take() {
+            let (encoders, cpu_ns) = self.pool.wait(encoding)?;
             self.encoders = encoders;
             self.cpu_ns += cpu_ns;
         }
         Ok(())
     }
 
+    /// Waits until the row group before that is written.
+    fn close(&mut self) -> Result<(), Error> {
+        if let Some(closing) = self.closing.take() {
+            self.cpu_ns += self.pool.wait(closing)?.1;
+        }
+        Ok(())
+    }
+
     /// Begins to encode the rows that wait, the last of their row group or not.
     fn encode(&mut self, is_last: bool) -> Result<(), Error> {
-        // Values and row groups keep their order.
+        // Values keep their order, and row groups theirs.
         self.settle()?;
+        if is_last {
+            self.close()?;
+        }
         let batches = std::mem::take(&mut self.waiting);
         let columns: Vec<Vec<ArrayRef>> = (0..self.leaves.len())
             .map(|at| (batches.iter().map(|batch| ArrayRef::clone(batch.column(at)))).collect())
@@ -218,11 +232,13 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
                 }
             }
         });
-        self.pending = Some(self.pool.start_tasks(tasks));
-        match self.pool.threads() {
-            1 => self.settle(),
-            _ => Ok(()),
+        let started = Some(self.pool.start_tasks(tasks));
+        *(if is_last { &mut self.closing } else { &mut self.encoding }) = started;
+        if self.pool.threads() == 1 {
+            self.settle()?;
+            self.close()?;
         }
+        Ok(())
     }
 
     /// Encoders of a row group of so many rows, whose first are these.
