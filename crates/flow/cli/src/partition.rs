@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
 use clap::ArgGroup;
 use overside_base::raise_descriptor_limit;
 use overside_flow::operators::{
@@ -75,34 +74,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(print_result(arguments.json, || text::json(&summary), || text::table(&summary)))
 }
 
-/// Options that select rows and columns.
-struct RowSelection {
-    filter: Option<Filter>,
-    projection: Option<Projection>,
-}
-
-impl RowSelection {
-    fn new(arguments: &Arguments, schema: &SchemaRef) -> Result<Self, Error> {
-        let filter = arguments.filter.as_deref();
-        let select = arguments.select.as_deref();
-        Ok(Self {
-            filter: filter.map(|text| Filter::new(schema.clone(), text)).transpose()?,
-            projection: select.map(|text| Projection::new(schema.clone(), text)).transpose()?,
-        })
-    }
-
-    fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
-        let filtered = match &self.filter {
-            Some(filter) => filter.apply(batch)?,
-            None => batch.clone(),
-        };
-        match &self.projection {
-            Some(projection) => projection.apply(&filtered),
-            None => Ok(filtered),
-        }
-    }
-}
-
 impl Arguments {
     fn partition(&self) -> Result<Summary, String> {
         let key = self.method.key(&self.key)?;
@@ -112,10 +83,16 @@ impl Arguments {
         let mut inputs = self.tables.iter().map(|path| Input::open(path, &self.csv, &pool));
         let first = inputs.next().ok_or("no table")??;
         let columns = first.columns();
-        let rows = RowSelection::new(self, &columns.schema);
         let in_first = |error: Error| format!("{}: {error}", columns.of);
-        let rows = rows.map_err(in_first)?;
-        let schema = rows.projection.as_ref().map_or(&columns.schema, Projection::schema).clone();
+        let filter = self.filter.as_ref().map(|text| Filter::new(columns.schema.clone(), text));
+        let filter = filter.transpose().map_err(in_first)?;
+        let select = self.select.as_ref().map(|text| Projection::new(columns.schema.clone(), text));
+        let select = select.transpose().map_err(in_first)?;
+        let select_rows = |batch: RecordBatch| {
+            let batch = filter.as_ref().map_or(Ok(batch.clone()), |filter| filter.apply(&batch))?;
+            select.as_ref().map_or(Ok(batch.clone()), |select| select.apply(&batch))
+        };
+        let schema = select.as_ref().map_or(&columns.schema, Projection::schema).clone();
         let options = self.output.options();
         output::say_conversions(options, &schema, &self.verbosity).map_err(in_first)?;
         // Sorting an empty table checks the columns.
@@ -148,7 +125,7 @@ impl Arguments {
             let mut input = input?;
             columns.check(&input)?;
             for batch in &mut input.reader {
-                let selected = batch.and_then(|batch| rows.apply(&batch));
+                let selected = batch.and_then(select_rows);
                 let pushed = selected.and_then(|batch| {
                     partition.bytes_in += operators::values_bytes(&batch) as u64;
                     tables.write(partition.measure(|| partitioner.push(&batch))?)
