@@ -275,15 +275,26 @@ def _why(plan: Json) -> str:
     return f"; its rate for {formatting.clean(formatting.listing(unknown), 200)} is unknown"
 
 
+#: Next step where nobody has published the rate that would decide.
+NONE_PUBLISHED = "none published"
+
+
+def settled_on_a_card(command: str, name: str) -> str:
+    """Next step where rates were published and do not suffice. Most readers own no card."""
+    return f"`{command}` on a borrowed {name}"
+
+
 def _workload_next(workload: Json) -> str:
     """The next measurement to take; empty if nothing is left."""
     cpu, cards = workload["plans"][0], workload["plans"][1:]
     if "interval" not in cpu["cores"]:
         return formatting.clean(cpu["cores"]["remedy"], 300)
-    open_cards = [_name(plan) for plan in cards if plan["is_worth_it"] == "cannot-tell"]
-    if open_cards:
-        return f"none published; on a {open_cards[0]}, `overside calibrate` measures its rates"
-    return ""
+    undecided = [plan for plan in cards if plan["is_worth_it"] == "cannot-tell"]
+    if not undecided:
+        return ""
+    if any(stage.get("is_rate_unknown") for plan in undecided for stage in plan["stages"]):
+        return NONE_PUBLISHED
+    return settled_on_a_card("overside calibrate", _name(undecided[0]))
 
 
 def _cores(plan: Json) -> str:

@@ -11,6 +11,7 @@ from overside.bench.box import box_name
 from overside.bench.statistics import RunView
 from overside.errors import UserError
 from overside.report import best, break_even, formatting
+from overside.report.advice import NONE_PUBLISHED, settled_on_a_card
 from overside.tasks.common import Json
 from overside.verdict.answers import WIDEST
 
@@ -398,7 +399,7 @@ class _Context:
     ) -> str:
         is_unknown = not is_measured and "interval" not in part["device_bytes_per_s"]
         if is_unknown and decision == "cannot-tell":
-            return f"none published; on a {_name(target)}, `overside calibrate` measures it"
+            return NONE_PUBLISHED
         if self.view is None:
             return "`overside run quick` measures this host's cores"
         box = formatting.clean(box_name(self.view.manifest.get("box_path") or "BOX"), 200)
@@ -407,10 +408,7 @@ class _Context:
         if decision == "cpu":
             return ""
         if not is_measured:
-            remedy = (part.get("device_bytes_per_s") or {}).get("remedy") or ""
-            if "calibrate" in remedy or not remedy:
-                return f"`overside calibrate` on a {_name(target)}"
-            return f"`overside run {box}` on a machine with a {_name(target)}"
+            return settled_on_a_card(f"overside run {box}", _name(target))
         if decision == "cannot-tell" or is_uncertain:
             return f"more rounds: `overside run {box} --set measure.rounds=20`"
         run = formatting.clean(self.view.path, 200)

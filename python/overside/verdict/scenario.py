@@ -83,7 +83,29 @@ def _together(words: _Words, outcomes: Sequence[_Outcome]) -> Iterator[str]:
         if len(some) == 1:
             yield _sentence(_where(some[0].conditions), lead, some[0].text)
         else:
-            yield _sentence(_which(some, outcomes), lead, text or words.of_all(lead, some))
+            shared = text or f"{words.of_all(lead, some)}{_best_and_worst(some)}"
+            yield _sentence(_which(some, outcomes), lead, shared)
+
+
+def _best_and_worst(some: Sequence[_Outcome]) -> str:
+    """`; best with bytes 2 MiB, worst with bytes 64 B`: of conditions that share a line."""
+    known = [(one, one.ratio or one.worse) for one in some]
+    ranked = [(ratio.low * ratio.high, one) for one, ratio in known if ratio is not None]
+    if len(ranked) < 2:
+        return ""
+
+    def named(outcome: _Outcome) -> str:
+        own = [
+            f"{name.replace('_', ' ')} {value}"
+            for place, (name, value) in enumerate(outcome.conditions)
+            if len({one.conditions[place][1] for one in some}) > 1
+        ]
+        return ", ".join(own)
+
+    best, worst = max(ranked, key=lambda pair: pair[0]), min(ranked, key=lambda pair: pair[0])
+    return (
+        f"; best with {named(best[1])}, worst with {named(worst[1])}" if best[0] > worst[0] else ""
+    )
 
 
 def _which(some: Sequence[_Outcome], every: Sequence[_Outcome]) -> str:

@@ -307,8 +307,10 @@ def test_a_verdict_says_which_library_it_compares_with(run: Path) -> None:
         # A stage that nobody measured leaves all of it open.
         ("restore", {"cannot-tell"}, "Next: run a box with hash-crc32"),
         # The card's rate by these patterns was not published: that is not "no stage is better".
-        ("parquet-pages", {"cannot-tell", "no"}, "Next: none published; on a BlueField-"),
+        ("parquet-pages", {"cannot-tell", "no"}, "Next: none published."),
         ("log-archive", {"yes", "cannot-tell"}, " EUR an hour"),
+        # Rates were published, and do not suffice.
+        ("log-archive", {"yes", "cannot-tell"}, "Next: `overside calibrate` on a borrowed"),
     ],
 )
 def test_a_workload_opens_with_a_verdict_a_card_what_it_takes_and_the_next_measurement(

@@ -216,6 +216,12 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
     many = overside("simulate", "query", cwd=tmp_path, code=0).stdout.splitlines()
     assert many[0].startswith("All 46 conditions: keep host-dpbento: the others have ")
     assert len(many[: many.index("")]) <= 3
+    # Conditions that share a line are named where it is best and worst.
+    shared = overside("simulate", "dma-primitives", cwd=tmp_path, code=0).stdout.splitlines()[0]
+    assert re.match(r"11 of 24 conditions: keep rdma: the others have ", shared)
+    best, _, worst = shared.partition("; best with ")[2].partition(", worst with ")
+    assert best == "access write, bytes 64 B, initiator dpu, profile bf2-200g"
+    assert worst == "access read, bytes 2 MiB, initiator dpu, profile bf3-8c."
 
 
 A_YES, B_YES, B_NO = ("a", "yes", 1.2, 1.5), ("b", "yes", 1.1, 1.3), ("b", "no", 0.2, 0.5)

@@ -54,6 +54,8 @@ struct MeasuredWork {
     date: String,
     machine: String,
     command: String,
+    /// Bytes that one process reads from the database file when it runs all queries: their union.
+    read_together_bytes: f64,
     queries: Vec<Query>,
     /// The machine's memory.
     tables: std::collections::BTreeMap<String, Table>,
@@ -64,6 +66,8 @@ struct MeasuredWork {
 struct Query {
     query: u32,
     read_bytes: f64,
+    /// Most memory in bytes that a run holds beside the database's blocks: hash tables, sorted rows.
+    built_bytes: f64,
     parts: Vec<Part>,
 }
 
@@ -256,6 +260,17 @@ impl TpchQuery {
         Ok(spent.sum::<f64>() / speed)
     }
 
+    /// Returns the memory in bytes that the queries need to be hot, one after the other: all that
+    /// they read, and the most that one of them builds.
+    pub(crate) fn memory_bytes(&self) -> f64 {
+        let read_bytes = match self.query {
+            None => MEASURED.read_together_bytes,
+            Some(_) => self.queries().map(|query| query.read_bytes).fold(0.0, f64::max),
+        };
+        let built_bytes = self.queries().map(|query| query.built_bytes).fold(0.0, f64::max);
+        (read_bytes + built_bytes) * self.factor()
+    }
+
     /// Refuses work that does not fit into memory, if its size is known.
     fn fits_memory(&self, values: &Values<'_>, machine: &str) -> Evaluation<()> {
         let size = format!("{machine}/memory.size");
@@ -263,16 +278,15 @@ impl TpchQuery {
             return Ok(());
         }
         let memory_bytes = values.get(&size)?;
-        let reads = self.queries().map(|query| query.read_bytes);
-        let read_bytes = reads.fold(0.0, f64::max) * self.factor();
-        if read_bytes <= memory_bytes {
+        let needed_bytes = self.memory_bytes();
+        if needed_bytes <= memory_bytes {
             return Ok(());
         }
         let gb = |bytes: f64| format!("{:.0} GB", bytes / 1e9);
         Err(MissingParameter::nothing(
             format!(
-                "{} of data cannot lie in {machine}'s memory of {}",
-                gb(read_bytes),
+                "{} of data and what queries build of it do not fit into {machine}'s memory of {}",
+                gb(needed_bytes),
                 gb(memory_bytes)
             ),
             "ask with data=cold, or a smaller scale",

@@ -67,6 +67,8 @@ struct DriftSetup {
     result_bytes: f64,
     engine_bytes: f64,
     missing: Vec<String>,
+    /// Library and level on the cores, in words.
+    library: String,
 }
 
 /// Parameters of the device, by the profile's entries.
@@ -78,17 +80,22 @@ const LATENCY: &str = "engine.latency";
 const ENGINES: &str = "device.engines";
 /// One core of the host.
 const CORE: &str = "host.core";
-/// Default rate of one core, in bytes a second.
-const CORE_RATE: f64 = 60e6;
+/// Host whose core it is where the question names none.
+const HOST: &str = "host-coproc-bf2";
 
-/// Returns the parameters that may give one core's rate of an operation, the fastest library first.
-fn core_parameters(operation: &str) -> [&'static str; 2] {
+/// Returns the parameters that may give one core's rate of an operation, with their libraries, the
+/// fastest first.
+fn core_parameters(operation: &str) -> [(&'static str, &'static str); 2] {
     match operation {
-        "compress-deflate" => ["codec.libdeflate.compress.rate", "codec.deflate.compress.rate"],
-        "decompress-deflate" => {
-            ["codec.libdeflate.decompress.rate", "codec.deflate.decompress.rate"]
-        }
-        _ => ["codec.lz4.decompress.rate", "codec.lz4.decompress.corpus"],
+        "compress-deflate" => [
+            ("libdeflate", "codec.libdeflate.compress.rate"),
+            ("zlib", "codec.deflate.compress.rate"),
+        ],
+        "decompress-deflate" => [
+            ("libdeflate", "codec.libdeflate.decompress.rate"),
+            ("zlib", "codec.deflate.decompress.rate"),
+        ],
+        _ => [("LZ4", "codec.lz4.decompress.rate"), ("LZ4", "codec.lz4.decompress.corpus")],
     }
 }
 
@@ -96,15 +103,22 @@ impl DriftSetup {
     fn cores(point: &Point, library: &Library) -> Self {
         let chunk_bytes = point.number("chunk");
         let mut evidence = Evidence::new();
-        let host = point.word_if_set("host").and_then(|name| library.profile(name));
-        if point.number_if_set("cpu_rate").is_none()
-            && let Some(host) = host
-        {
-            let of = core_parameters(point.word("operation"));
-            if let Some(rate) = of.into_iter().find_map(|name| host.values.get(name)) {
+        let host = point.word_if_set("host").unwrap_or(HOST);
+        let of = core_parameters(point.word("operation"));
+        let values = library.profile(host).map(|host| &host.values);
+        let known = of.into_iter().find_map(|(name, rate)| Some((name, values?.get(rate)?)));
+        let library = match (point.word_if_set("cpu_rate"), known) {
+            (Some(rate), _) => format!("a core's rate is set, {rate}, of whichever library"),
+            (None, Some((name, rate))) => {
                 evidence.insert(CORE, rate.clone());
+                let level = rate.note.iter().flat_map(|note| note.split(';'));
+                let level = level.map(str::trim).find(|part| part.contains("level "));
+                let level = level.map(|part| part[part.find("level").unwrap_or(0)..].to_owned());
+                let level = level.map_or_else(String::new, |level| format!(" at {level}"));
+                format!("the cores run {name}{level}, as fast as one of {host}")
             }
-        }
+            (None, None) => format!("no rate of a core of {host} is known"),
+        };
         Self {
             evidence,
             chunk_bytes,
@@ -112,6 +126,7 @@ impl DriftSetup {
             result_bytes: chunk_bytes,
             engine_bytes: chunk_bytes,
             missing: Vec::new(),
+            library,
         }
     }
 
@@ -156,14 +171,13 @@ impl DriftSetup {
 
     /// One core's bytes of the uncompressed side a second.
     fn core_rate(&self, point: &Point, values: &Values<'_>) -> Evaluation {
-        match (point.number_if_set("cpu_rate"), point.word_if_set("host")) {
-            (Some(rate), _) => Ok(rate),
-            (None, None) => Ok(CORE_RATE),
+        match point.number_if_set("cpu_rate") {
+            Some(rate) => Ok(rate),
             // Published and measured rates of decompression count what goes in.
-            (None, Some(_)) if point.word("operation").starts_with("decompress") => {
+            None if point.word("operation").starts_with("decompress") => {
                 Ok(values.get(CORE)? / point.number("ratio"))
             }
-            (None, Some(_)) => values.get(CORE),
+            None => values.get(CORE),
         }
     }
 
@@ -257,6 +271,7 @@ impl DriftSetup {
         let host_cores = or_none("host cores", busy);
         let host_cores = host_cores.at_most(point.number("cores"));
         let mut notes = vec![
+            self.library.clone(),
             "host cores are those that work on chunks; what driving the device costs them is not \
              published"
                 .to_owned(),

@@ -54,14 +54,24 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     ];
     // No more comes out than goes in.
     let shown = point.metric("throughput", network::within_port(throughput, port.as_ref()));
-    let note = "latency is what waiting and forwarding on the card add; the wire, the switch \
-                and the host's stack are not in it";
+    let mut notes = vec![
+        "latency is what waiting and forwarding on the card add; the wire, the switch and the host's \
+         stack are not in it"
+            .to_owned(),
+    ];
+    if point.count("cores") > 1 {
+        let cores = point.count("cores");
+        notes.push(format!(
+            "the path's rate is that of all its cores: {cores} of them forward as much together, \
+             each frame takes {cores} times as long"
+        ));
+    }
     Ok(vec![Row {
         method: Method::Simulated,
         throughput: Some(shown.at_most(point.number("load"))),
         latency: Some(point.metric("mean latency", predict(|ran| ran.latencies.mean_ns()))),
         more,
-        notes: vec![note.into()],
+        notes,
         ..Row::default()
     }])
 }

@@ -19,9 +19,11 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
         };
         let time = evidence.predict(EvidenceLevel::Application, |v| asked.time_ns(v, machine));
         let name = query.map_or("all".into(), |query| format!("Q{query}"));
+        let memory = (!asked.cold).then(|| point.given("memory", asked.memory_bytes()));
         Row {
             labels: vec![("work".into(), name)],
             latency: Some(point.metric("run time", time)),
+            more: memory.into_iter().collect(),
             notes: vec![provenance()],
             ..Row::default()
         }

@@ -303,7 +303,7 @@ fn values_are_read_in_any_unit_of_their_kind() {
 #[test]
 fn without_drift_or_queueing_the_simulation_is_the_closed_form() {
     // bf2 compresses 2.95 GiB/s, eight cores 480 MB/s; a core's last chunk is little of what it does.
-    let settings = [("slowdown", "1"), ("depth", "16"), ("chunk", "64 KiB")];
+    let settings = [("cpu_rate", "60"), ("slowdown", "1"), ("depth", "16"), ("chunk", "64 KiB")];
     let report = ask(DRIFT, &settings);
     let seen = |placement: &str| {
         let row = report.rows.iter().find(|row| row.labels[0].1 == placement);
@@ -325,7 +325,7 @@ fn without_drift_or_queueing_the_simulation_is_the_closed_form() {
 
 #[test]
 fn when_the_device_slows_a_fixed_share_loses_what_following_keeps() {
-    let report = ask(DRIFT, &[]);
+    let report = ask(DRIFT, &[("cpu_rate", "60")]);
     let of_best = |placement: &str| {
         let row = report.rows.iter().find(|row| row.labels[0].1 == placement);
         metric(row.expect("one of the default sweep"), "of the best possible")
