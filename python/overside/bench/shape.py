@@ -37,6 +37,7 @@ _SAMPLE = {"test": str, "round": int, "status": str}
 #: Keys of a sample that may be absent or null.
 _SAMPLE_MORE = {
     "applied": dict,
+    "bounds": dict,
     "card_mode": str,
     "check": dict,
     "cpu": dict,
@@ -95,6 +96,12 @@ def sample(content: Any) -> None:
         for name, value in (content.get(part) or {}).items():
             if value is not None:
                 _is(value, float, f"/{part}/{name}")
+    for name, ends in (content.get("bounds") or {}).items():
+        _is(ends, list, f"/bounds/{name}")
+        if len(ends) != 2:
+            raise ValueError(f"/bounds/{name} has {len(ends)} ends")
+        for end in ends:
+            _is(end, float, f"/bounds/{name}")
     for index, warning in enumerate(content.get("warnings") or ()):
         _have(warning, {"message": str}, f"/warnings/{index}", needed=True)
 

@@ -47,7 +47,8 @@ class Estimate:
     #: The ends of the 95 % interval of the median, or of the range.
     low: float
     high: float
-    #: `interval`, or `range` where there are too few rounds for an interval.
+    #: `interval`, or `range` where there are too few rounds for an interval; `bounds` where the
+    #: ends are those of an emulated device's published values.
     kind: str
     #: Median absolute deviation from the median.
     mad: float
@@ -115,6 +116,8 @@ class TestSummary:
     #: `None` for a real device.
     late_share: float | None
     model: Json | None
+    #: Lowest and highest figure that the published values allow, by metric (results.md, `bounds`).
+    bounds: dict[str, list[float]]
     #: Shares of CPU and device in the last round (results.md, `placement`); `None` if the
     #: device was measured alone.
     placement: Json | None
@@ -128,6 +131,15 @@ class TestSummary:
     check: Json | None
     #: Latency histograms of its rounds; `latency` merges them.
     histograms: list[str] = field(default_factory=list, repr=False)
+
+    def bounded(self, metric: str) -> Estimate | None:
+        """The estimate of a metric; of an emulated device with the ends that the published values
+        allow."""
+        found, ends = self.metrics.get(metric), self.bounds.get(metric)
+        if found is None or ends is None:
+            return found
+        low, high = min(found.low, ends[0]), max(found.high, ends[1])
+        return replace(found, low=low, high=high, kind="bounds")
 
     def latency(self) -> Json | None:
         """All rounds' latencies in one histogram, in nanoseconds, as
@@ -327,6 +339,7 @@ def summarise(test: Json, samples: Sequence[Json], late_limit: float = LATE_LIMI
         cpu=_medians(good, "cpu"),
         late_share=late_share,
         model=last.get("model"),
+        bounds=last.get("bounds") or {},
         series=last.get("series"),
         placement=last.get("placement"),
         warnings=[*_distinct_warnings(samples), *_changes(good)],

@@ -180,7 +180,7 @@ def speed_up(mine: Estimate, other: Estimate) -> SpeedUp | None:
 
 def interval(estimate: Estimate) -> str:
     """`401–420`, or its substitute if there was one round."""
-    if estimate.n == 1:
+    if estimate.n == 1 and estimate.kind != "bounds":
         return "one round"
     if estimate.low == estimate.high:
         return "no spread"

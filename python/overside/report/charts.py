@@ -58,6 +58,7 @@ ALONG_FROM = 3
 
 STAGES = (
     ("stage_queueing", "Queueing"),
+    ("stage_start", "Starting the job"),
     ("stage_transfer", "Transfer"),
     ("stage_engine", "Engine"),
 )
@@ -68,6 +69,12 @@ CONTEXT_BEGIN = (
     ("stage_memory", "Memory"),
 )
 CONTEXT_END = (("stage_end", "Ending the context"),)
+#: Terms of an emulated device's time, as its model lists them if no study has published them.
+TERMS = {
+    "stage_init": "initialisation of a context",
+    "stage_start": "latency from the doorbell to the engine",
+    "stage_end": "end of a context",
+}
 
 
 @dataclass(frozen=True)
@@ -303,14 +310,14 @@ def _against(
     chart = Chart(
         id=f"{metric}-{parameter}-{provenance}",
         title=f"{title} against {ALONG[parameter].lower()}{where}{_alone(points)}",
-        caption=note.strip(),
+        caption=_with_bands(points, note.strip()),
         provenance=provenance,
         spec=vega.lines(
             points, unit, provenance, ALONG[parameter], _curve_points(others), format="d"
         ),
         columns=metric_table("What", unit, ALONG[parameter]),
         rows=tuple(
-            (one.label, str(test.parameters[parameter]), *cells(test.metrics.get(metric)))
+            (one.label, str(test.parameters[parameter]), *cells(test.bounded(metric)))
             for one in series
             for test in one.tests
         ),
@@ -376,12 +383,12 @@ def _by_size(
     chart = Chart(
         id=f"{metric}-{provenance}",
         title=f"{title} {'against buffer size' if many else where}{_alone(points)}",
-        caption=caption,
+        caption=_with_bands(points, caption),
         provenance=provenance,
         spec=spec,
         columns=metric_table("What", unit),
         rows=tuple(
-            (one.label, _size(test), *cells(test.metrics.get(metric)))
+            (one.label, _size(test), *cells(test.bounded(metric)))
             for one in series
             for test in one.tests
         ),
@@ -426,11 +433,19 @@ def _points(series: Sequence[_Series], metric: str) -> list[Point]:
         # A little to the side of the true size, so that error bars do not hide each other.
         aside = 2 ** ((place - (len(series) - 1) / 2) * octaves * ASIDE)
         for test in one.tests:
-            estimate, size = test.metrics.get(metric), groups.size_bytes(test)
+            estimate, size = test.bounded(metric), groups.size_bytes(test)
             if estimate is not None and size is not None:
                 at = {"size": size, "x": size * aside, "buffer": formatting.size(size)}
+                at["bounded"] = metric in test.bounds
                 points.append(vega.point(estimate, one.who, one.how, **at))
     return points
+
+
+def _with_bands(points: Sequence[Point], caption: str) -> str:
+    """Says what the bands of emulated figures are."""
+    if not any(point.get("bounded") for point in points):
+        return caption
+    return f"{caption} Bands, Low and High: what the published values allow.".strip()
 
 
 def _size(test: TestSummary) -> str:
@@ -496,9 +511,10 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
     if all(_is_set_up_again(test) for one in told for test in one.tests):
         stages = (*CONTEXT_BEGIN, *stages, *CONTEXT_END)
     present = {name for one in told for t in one.tests for name, _ in stages if name in t.metrics}
-    stages = tuple(one for one in stages if one[0] in present)
-    if len(stages) < 2:
+    if len(present) < 2:
         return
+    present |= {name for one in told for test in one.tests for name in unpublished(test)}
+    stages = tuple(one for one in stages if one[0] in present)
     size = _typical_size(told)
     few = sum(len(one.tests) for one in told) <= BARS_MAX
     shown, note = _fastest(told if few else _at(told, size))
@@ -506,17 +522,20 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
     points = []
     for one in shown:
         for test in one.tests:
+            unknown = unpublished(test)
             times_s = {
-                label: max(e.median, 0.0) / 1e6
+                label: 0.0 if e is None else max(e.median, 0.0) / 1e6
                 for name, label in stages
-                if (e := test.metrics.get(name)) is not None
+                if (e := test.metrics.get(name)) is not None or name in unknown
             }
-            points += vega.stage_points(
-                one.label + (f", {_size(test)}" if several else ""), times_s
-            )
+            bar = one.label + (f", {_size(test)}" if several else "")
+            labels = [label for name, label in stages if name in unknown]
+            points += vega.stage_points(bar, times_s, labels)
     where = "" if several or size is None else f" of {formatting.size(size)}"
     names = [name for _, name in stages]
     waiting = "" if alone else " Waiting for other jobs is left out."
+    if any(point["mark"] for point in points):
+        waiting += " ?: nobody has published how long this takes, so it has no length here."
     yield Chart(
         id=f"stages-{provenance}",
         title=f"Where the time of a job{where} goes",
@@ -527,6 +546,12 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
         columns=("What", "Buffer", *(f"{name}, µs" for name in names)),
         rows=_medians(told, stages),
     )
+
+
+def unpublished(test: TestSummary) -> list[str]:
+    """Returns the stages of an emulated device that take a time which no study has published."""
+    missing = (test.model or {}).get("missing") or ()
+    return [name for name, term in TERMS.items() if term in missing]
 
 
 def _is_set_up_again(test: TestSummary) -> bool:
@@ -565,7 +590,13 @@ def _medians(
     series: Sequence[_Series], metrics: Sequence[tuple[str, str]]
 ) -> tuple[tuple[str, ...], ...]:
     return tuple(
-        (one.label, _size(test), *(cells(test.metrics.get(name))[0] for name, _ in metrics))
+        (one.label, _size(test), *(_median(test, name) for name, _ in metrics))
         for one in series
         for test in one.tests
     )
+
+
+def _median(test: TestSummary, metric: str) -> str:
+    if metric not in test.metrics and metric in unpublished(test):
+        return vega.UNPUBLISHED
+    return cells(test.metrics.get(metric))[0]

@@ -174,7 +174,7 @@ def _published(view: RunView) -> list[str]:
         rows = [
             [
                 escape(f"{figure.device}, {figure.what}"),
-                escape(figure.printed),
+                escape(", ".join(filter(None, (figure.printed, figure.origin)))),
                 escape(figure.rate or "–"),
                 escape("; ".join(figure.differs)),
                 f"{code(figure.fact)}, {escape(figure.where)}",
@@ -229,6 +229,7 @@ def _emulated(view: RunView) -> list[str]:
             escape(row.how),
             formatting.size(row.size_bytes) if row.size_bytes else "–",
             _throughput(row),
+            escape(row.bounds) or "–",
             escape(row.note) or "–",
         ]
         for row in view_model.rows(view)
@@ -239,7 +240,7 @@ def _emulated(view: RunView) -> list[str]:
     return [
         "## How the emulated devices behaved (emulated, not a measurement of a card)",
         "",
-        *table(("Operation", "Device", "Buffer", "MB/s", "Notes"), rows),
+        *table(("Operation", "Device", "Buffer", "MB/s", "Published values allow", "Notes"), rows),
     ]
 
 

@@ -309,7 +309,7 @@ def _nothing(points: int) -> str:
 
 
 def _emulated_cell(test: TestSummary) -> Json:
-    estimate = test.metrics["throughput"]
+    estimate = test.bounded("throughput") or test.metrics["throughput"]
     if not groups.timed(test):
         share = formatting.number((test.late_share or 0) * 100)
         late = f"{share} % late: invalid"

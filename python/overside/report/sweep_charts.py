@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from overside.report import formatting, sweeps, vega
-from overside.report.charts import Chart
+from overside.report.charts import Chart, unpublished
 from overside.report.sweeps import Point, Series, Sweep
 
 #: Stages of a target's life and of its jobs, in their order; of `stages` in a sample.
@@ -13,6 +13,7 @@ STAGES = (
     ("discovery", "Discovery"),
     ("init", "Context init"),
     ("memory", "Memory init"),
+    ("start", "Starting the job"),
     ("transfer", "Transfer"),
     ("engine", "Engine"),
     ("end", "Context end"),
@@ -106,8 +107,14 @@ def _stages(sweep: Sweep) -> Iterator[Chart]:
         totals = dict(_totals(point)) if point is not None else {}
         if point is not None and sum(totals.values()) > 0:
             name = "set up again" if series.setting == "reconfiguration" else series.title
-            times_s = {label: totals[stage] / 1e9 for stage, label in STAGES if stage in totals}
-            points += vega.stage_points(name, times_s)
+            unknown = _unpublished(series, point)
+            times_s = {
+                label: totals.get(stage, 0.0) / 1e9
+                for stage, label in STAGES
+                if stage in totals or stage in unknown
+            }
+            labels = [label for stage, label in STAGES if stage in unknown]
+            points += vega.stage_points(name, times_s, labels)
             rows += _rows(series, point, totals)
     if points:
         yield Chart(
@@ -115,12 +122,19 @@ def _stages(sweep: Sweep) -> Iterator[Chart]:
             title="Where the device’s time goes",
             caption="Shares of the sum of all stages of the contexts and of the jobs, with "
             "everything on the device. Static: the context is set up once, before the clock "
-            "starts.",
+            "starts. ?: nobody has published how long this takes, so it has no length here.",
             provenance=sweep.provenance,
             spec=vega.shares(points, [label for _, label in STAGES]),
             columns=("Setting", "Stage", "Each, ms", "How many", "In total, ms"),
             rows=tuple(rows),
         )
+
+
+def _unpublished(series: Series, point: Point) -> list[str]:
+    """Returns the stages that the device has in this setting and whose time is unpublished."""
+    is_set_up = series.setting == "reconfiguration"
+    found = [name.removeprefix("stage_") for name in unpublished(point.test)]
+    return [stage for stage in found if is_set_up or stage not in _ONCE]
 
 
 def _most(series: Series) -> Point | None:
@@ -142,8 +156,11 @@ def _totals(point: Point) -> Iterator[tuple[str, float]]:
 
 def _rows(series: Series, point: Point, totals: dict[str, float]) -> Iterator[tuple[str, ...]]:
     target = ((point.test.placement or {}).get("devices") or [{}])[0]
+    unknown = _unpublished(series, point)
     for stage, name in STAGES:
-        if stage in totals:
+        if stage in unknown and stage not in totals:
+            yield (series.title, name, vega.UNPUBLISHED, "–", vega.UNPUBLISHED)
+        elif stage in totals:
             count = target.get("setups" if stage in _ONCE else "jobs")
             many = count if isinstance(count, int) and count > 0 else None
             yield (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from overside.bench.statistics import Estimate
@@ -68,6 +68,8 @@ CONFIG: Spec = {
 }
 #: The share of a bar from which there is room for its figure.
 _TEXT_FROM = 0.12
+#: Word in the place of a time that no study has published.
+UNPUBLISHED = "unpublished"
 
 _SIZE_LABEL = (
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB'"
@@ -103,8 +105,14 @@ def point(estimate: Estimate, who: str, how: str = "", **more: Any) -> Point:
     }
 
 
-def stage_points(name: str, times_s: Mapping[str, float]) -> list[Point]:
-    """The parts of a bar of `shares` or `times`: each stage, and its share of the sum of all."""
+def stage_points(
+    name: str, times_s: Mapping[str, float], unpublished: Collection[str] = ()
+) -> list[Point]:
+    """The parts of a bar of `shares` or `times`: each stage, and its share of the sum of all.
+
+    Stages whose time is `unpublished` have their place and no length.
+    """
+    times_s = {stage: 0.0 if stage in unpublished else time for stage, time in times_s.items()}
     whole = sum(times_s.values())
     label = f"{name} · {formatting.duration(whole)}"
     return [
@@ -114,7 +122,8 @@ def stage_points(name: str, times_s: Mapping[str, float]) -> list[Point]:
             "order": order,
             "share": time_s / whole,
             "time_ms": 1e3 * time_s,
-            "time": formatting.duration(time_s),
+            "time": UNPUBLISHED if stage in unpublished else formatting.duration(time_s),
+            "mark": "?" if stage in unpublished else "",
             "text": f"{time_s / whole:.0%}" if time_s / whole >= _TEXT_FROM else "",
         }
         for order, (stage, time_s) in enumerate(times_s.items())
@@ -247,8 +256,9 @@ def lines(
     """Figures with error bars against buffer size, or against the quantity of `title` and `axis`.
 
     A point has `x` (where it is drawn), `size` (its tick), `value`, `low`, `high`, and as texts
-    `buffer`, `median`, `interval`. `curves` are published ones, whose points have `x`, `value`,
-    and as texts `printed`, `curve`, and `name` at their end.
+    `buffer`, `median`, `interval`; `bounded` ones have a band between their ends. `curves` are
+    published ones, whose points have `x`, `value`, and as texts `printed`, `curve`, and `name` at
+    their end.
     """
     bounds = [point[end] for point in points for end in ("low", "high")]
     bounds += [point["value"] for curve in curves for point in curve]
@@ -269,6 +279,9 @@ def lines(
     palette = palette_of(points, provenance)
     spec = _curves(points, x, y, palette=palette, tooltip=_of_size(unit), size=52)
     spec["layer"].insert(0, _layer("rule", {"strokeWidth": 1.5}, **_ends(y)))
+    band = [point for point in points if point.get("bounded")]
+    if band:
+        spec["layer"].insert(0, _layer("area", {"fillOpacity": 0.15}, band, **_ends(y)))
     for place, curve in enumerate(curves):
         spec["layer"] += _published(curve, y, place)
     return spec
@@ -633,12 +646,15 @@ def _stacked(points: Sequence[Point], stages: Sequence[str], x: Spec) -> Spec:
     bar = {"height": 18, "stroke": "var(--surface)", "strokeWidth": 1}
     middle = {**x, "bandPosition": 0.5}
     look = {"color": "var(--on-stage)", "fontSize": 10.5}
+    detail = {"field": "stage"}
+    mark = _layer("text", look, x=middle, text={"field": "mark"}, detail=detail, tooltip=tooltip)
     return {
         "height": 28 * len({point["label"] for point in points}),
         "data": {"values": list(points)},
         "encoding": {"y": _names(260), "order": _channel("order", "quantitative")},
         "layer": [
             _layer("bar", bar, x=x, color=colour, tooltip=tooltip),
-            _layer("text", look, x=middle, text={"field": "text"}, detail={"field": "stage"}),
+            _layer("text", look, x=middle, text={"field": "text"}, detail=detail),
+            *([mark] if any(point["mark"] for point in points) else []),
         ],
     }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from overside import tasks
 from overside.bench import environment, statistics
 from overside.bench.statistics import Estimate, RunView, TestSummary
-from overside.report import formatting, groups, run_details
+from overside.report import formatting, groups, published, run_details
 from overside.tasks.common import presentation
 
 #: The most rows of the table of all tests in a page; a box may have 100,000 tests.
@@ -50,6 +50,8 @@ class Row:
     cpu_cost: Estimate | None
     latency_p99: Estimate | None
     ratio: Estimate | None
+    #: Throughput in MB/s that the published values of an emulated device allow: `234–3,170`.
+    bounds: str
     #: Other metrics that the box asked for, and as text with their units.
     figures: Mapping[str, Estimate]
     others: str
@@ -83,14 +85,15 @@ class Problem:
 
 
 def counts_words(view: RunView) -> str:
-    """`97 tests: 93 passed (1 unverified), 1 failed`."""
+    """`97 tests: 93 passed (1 unverified), 1 failed`, and the origins of emulated tests."""
     count = statistics.counts(view.tests)
     unverified = f" ({count['unverified']} unverified)" if count["unverified"] else ""
     parts = [f"{count['ok']:,} passed{unverified}"]
     for status, text in formatting.STATUS.items():
         if status != "ok" and count[status]:
             parts.append(f"{count[status]:,} {text}")
-    return f"{formatting.plural(count['tests'], 'test')}: {', '.join(parts)}"
+    words = f"{formatting.plural(count['tests'], 'test')}: {', '.join(parts)}"
+    return "; ".join(filter(None, (words, published.origins(view).words)))
 
 
 def alerts(view: RunView) -> list[str]:
@@ -137,9 +140,13 @@ def state(view: RunView) -> str:
 def rows(view: RunView) -> Iterator[Row]:
     """All tests, in the order of the manifest, the groups together."""
     same = constants(view)
+    origins = published.origins(view).by_test
     for group in groups.groups(view):
         for test in group.tests:
-            yield _row(view, test, group.title, same)
+            row = _row(view, test, group.title, same)
+            beside = origins.get(test.id)
+            note = f"{beside}, of those published beside it" if beside else ""
+            yield replace(row, note="; ".join(filter(None, (row.note, note))))
 
 
 def of_figures(view: RunView) -> list[Row]:
@@ -212,6 +219,7 @@ def _row(view: RunView, test: TestSummary, operation: str, same: Mapping[str, An
         cpu_cost=test.metrics.get("cpu_cost"),
         latency_p99=test.metrics.get("latency_p99"),
         ratio=test.metrics.get("ratio"),
+        bounds=formatting.span(ends[0], ends[1]) if (ends := test.bounds.get("throughput")) else "",
         figures=figures,
         others="; ".join(_worded(view, name, one) for name, one in figures.items()),
         note=_note(view, test),

@@ -191,6 +191,7 @@ def test_shared_work_stands_beside_published_splits_of_the_same_share(tmp_path: 
 def test_conditions_are_said_of_facts_that_there_are() -> None:
     names = [one["id"] for one in published.core()]
     for entry in study.entries():
-        assert set(entry) - {"facts"} <= {"level", "cpu", "data", "program"}
+        assert set(entry) - {"facts"} <= {"level", "cpu", "data", "program", "derived"}
+        assert entry.get("derived", names[0]) in names
         for pattern in entry["facts"]:
             assert fnmatch.filter(names, pattern), f"no fact is called {pattern}"

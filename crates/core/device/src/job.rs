@@ -90,6 +90,8 @@ pub enum JobError {
 pub struct Stages {
     /// Time from submission until the device started the job.
     pub queueing_ns: Option<u64>,
+    /// Time from the doorbell to the engine and back that no other stage has: what starting a job takes.
+    pub start_ns: Option<u64>,
     /// Moving bytes to and from the device.
     pub transfer_ns: Option<u64>,
     /// The engine's own time.

@@ -156,7 +156,20 @@ impl ContextBench<'_> {
                 },
                 ..overside_model::Work::new(test.operation, source_bytes, destination_bytes)
             };
-            sample.model = Some(predict(profile, work)?);
+            let depth = match test.setting {
+                Setting::Static => plan.depth,
+                Setting::Reconfiguration => 1,
+            };
+            let (model, each_ns) = predict(profile, work, depth)?;
+            let bytes = totals.bytes as f64 / totals.jobs as f64;
+            // MB/s is bytes a microsecond.
+            let rate = each_ns.divide(bytes * 1e3);
+            sample.bound("throughput", [rate.low, rate.high]);
+            if plan.depth == 1 && test.setting == Setting::Static {
+                let us = [each_ns.low, each_ns.high].map(|ns| ns / 1e3);
+                sample.bound("latency_mean", us);
+            }
+            sample.model = Some(model);
         }
         sample.histogram = (pass.latencies.as_ref()).map(|all| all.to_text());
         if !closed.abandoned.is_empty() {

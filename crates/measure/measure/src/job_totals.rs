@@ -26,6 +26,7 @@ pub(crate) struct JobTotals {
     /// first job.
     pub applied: Option<Arc<Applied>>,
     queueing: TimeSum,
+    start: TimeSum,
     transfer: TimeSum,
     engine: TimeSum,
     /// Uncompressed bytes of the jobs whose engine time is known.
@@ -45,6 +46,7 @@ impl JobTotals {
             overdue_ns: 0,
             applied: None,
             queueing: TimeSum::default(),
+            start: TimeSum::default(),
             transfer: TimeSum::default(),
             engine: TimeSum::default(),
             engine_bytes: 0,
@@ -81,6 +83,7 @@ impl JobTotals {
         self.late += u64::from(stages.late);
         self.overdue_ns += stages.overdue_ns;
         self.queueing.add(stages.queueing_ns);
+        self.start.add(stages.start_ns);
         self.transfer.add(stages.transfer_ns);
         self.engine.add(stages.engine_ns);
         self.engine_bytes += stages.engine_ns.map_or(0, |_| bytes);
@@ -93,6 +96,7 @@ impl JobTotals {
         self.late += u64::from(stages.late);
         self.overdue_ns += stages.overdue_ns;
         self.queueing.add_many(stages.queueing_ns, 0);
+        self.start.add_many(stages.start_ns, 0);
         self.transfer.add_many(stages.transfer_ns, 0);
         self.engine.add_many(stages.engine_ns, 0);
     }
@@ -113,8 +117,13 @@ impl JobTotals {
     }
 
     /// The times of jobs' stages, as far as the device reports them, by name.
-    pub(crate) fn stages(&self) -> [(&'static str, TimeSum); 3] {
-        [("queueing", self.queueing), ("transfer", self.transfer), ("engine", self.engine)]
+    pub(crate) fn stages(&self) -> [(&'static str, TimeSum); 4] {
+        [
+            ("queueing", self.queueing),
+            ("start", self.start),
+            ("transfer", self.transfer),
+            ("engine", self.engine),
+        ]
     }
 
     /// MB/s by the engines' own time.

@@ -54,6 +54,9 @@ pub struct Sample {
     /// Figures by name, in the units of docs/measure/results.md.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+    /// Lowest and highest that the published values allow for a figure, by metric; emulated devices only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bounds: BTreeMap<String, [f64; 2]>,
     /// Mean nanoseconds in each stage that the device reports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, f64>,
@@ -295,6 +298,7 @@ impl Sample {
             elapsed_ns: None,
             check: None,
             metrics: BTreeMap::new(),
+            bounds: BTreeMap::new(),
             stages: BTreeMap::new(),
             cpu: None,
             late: None,
@@ -335,6 +339,16 @@ impl Sample {
             late_of: late.map(|late| late.of).filter(|of| *of != work.jobs),
             work: Some(work),
             ..Self::empty(Status::Ok)
+        }
+    }
+
+    /// Adds the bounds of a figure. They contain the figure itself, which rounds differently.
+    pub(crate) fn bound(&mut self, metric: &str, [low, high]: [f64; 2]) {
+        if let Some(&figure) = self.metrics.get(metric)
+            && low.is_finite()
+            && high.is_finite()
+        {
+            self.bounds.insert(metric.to_owned(), [low.min(figure), high.max(figure)]);
         }
     }
 

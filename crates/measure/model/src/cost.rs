@@ -1,9 +1,10 @@
 //! The closed-form cost of one operation.
 
-use overside_ops::{Direction, Operation};
+use overside_ops::Operation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Basis, CostError, Dimension, Interval, OperationProfile, Profile, Quantity};
+use crate::engine::JobBytes;
+use crate::{CostError, Dimension, Interval, OperationProfile, Profile, Quantity};
 
 /// Lifetime of contexts: set up once, or for each job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +110,31 @@ impl Cost {
     pub(crate) fn span(&self) -> Span {
         Span { low_ns: self.low_ns, typ_ns: self.typ_ns, high_ns: self.high_ns }
     }
+
+    /// Nanoseconds a job with many in flight: the slowest of the servers sets the pace.
+    pub(crate) fn sustained_ns(&self, engines: Interval) -> Interval {
+        let parts = &self.parts;
+        let spans = |time: fn(Span) -> u64, engines: f64| {
+            let of = |part: Option<Span>| part.map_or(0, time) as f64;
+            let engine = (of(parts.engine) + of(parts.per_job)) / engines;
+            // A device without any known rate is infinitely fast; one nanosecond keeps it finite.
+            of(parts.link_in).max(engine).max(of(parts.link_out)).max(1.0)
+        };
+        Interval {
+            low: spans(|span| span.low_ns, engines.high),
+            typ: spans(|span| span.typ_ns, engines.typ),
+            high: spans(|span| span.high_ns, engines.low),
+        }
+    }
+
+    /// Returns bounds of the nanoseconds a job with up to `depth` jobs in flight on an otherwise idle device. Doorbells
+    /// are not counted.
+    pub fn each_ns(&self, profile: &Profile, depth: usize) -> Interval {
+        let engines = profile.device.engines.as_ref();
+        let engines = engines.map_or(Interval::exactly(1.0), Quantity::interval);
+        let in_turn = self.span().interval().scale(1.0 / depth.max(1) as f64);
+        in_turn.with(self.sustained_ns(engines), f64::max)
+    }
 }
 
 /// Parts that a cost is made of; a part is absent where the profile has no value.
@@ -155,8 +181,9 @@ impl Parts {
 /// Time of one operation on an idle device.
 ///
 /// `low_ns` lets the transfers overlap with the engine, as if the engine reads the host's memory
-/// itself; `typ_ns` and `high_ns` add the parts up. If a part is unknown, all three are lower
-/// bounds; if only a limit of a time is known, only `low_ns` is.
+/// itself; `typ_ns` and `high_ns` add the parts up, except that `high_ns` is what whole jobs were measured
+/// to take one at a time, where they were. If a part is unknown, all three are lower bounds; if only a limit of
+/// a time is known, only `low_ns` is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The shortest time in nanoseconds.
@@ -302,9 +329,22 @@ impl<'a> Sum<'a> {
 
     fn latency(&mut self) -> Option<Interval> {
         let term = "latency from the doorbell to the engine";
-        match self.entry.latency.as_ref() {
+        let entry = self.entry;
+        match entry.latency.as_ref() {
             None if self.work.completion.is_some() => self.callers("job.latency", term),
-            own => self.fixed(own, term),
+            own => {
+                self.rest_on(entry.latency_until.as_ref().map_or(&[][..], |until| &until.facts));
+                Some(self.fixed(own, term)?.scale(entry.latency_share(self.job())))
+            }
+        }
+    }
+
+    fn job(&self) -> JobBytes {
+        let work = self.work;
+        JobBytes {
+            operation: work.operation,
+            source: work.source_bytes,
+            destination: work.destination_bytes,
         }
     }
 
@@ -342,18 +382,17 @@ impl<'a> Sum<'a> {
     }
 
     fn engine(&mut self) -> Option<Interval> {
-        let compressed_is_source =
-            self.work.operation.uncompressed_side() == Direction::Destination;
-        let counts_source = match self.entry.basis {
-            Basis::Compressed => compressed_is_source,
-            Basis::Uncompressed => !compressed_is_source,
-        };
-        let bytes =
-            if counts_source { self.work.source_bytes } else { self.work.destination_bytes };
-        if self.entry.patterns.is_empty() {
-            return self.moved(self.entry.rate.as_ref(), bytes, "rate of the engine");
+        let (entry, job) = (self.entry, self.job());
+        let operation = self.work.operation.to_string();
+        if entry.at_least.contains(&operation) {
+            self.lacks(format!("what {operation} takes longer than other jobs of the engine"));
         }
-        self.matching(bytes)
+        if !entry.patterns.is_empty() {
+            return self.matching(entry.counted_bytes(job));
+        }
+        let rate = self.known(entry.rate.as_ref(), "rate of the engine")?;
+        self.rest_on(entry.output_rate.as_ref().map_or(&[][..], |most| &most.facts));
+        Some(entry.engine_ns(rate, job))
     }
 
     /// The published pattern's time, or the range over all published ones.
@@ -408,6 +447,13 @@ impl<'a> Sum<'a> {
             link_out: span(link_out),
         };
         let add = |time: fn(Span) -> u64| parts.spans().map(time).fold(0, u64::saturating_add);
+        let (typ_ns, mut high_ns) = (add(|span| span.typ_ns), add(|span| span.high_ns));
+        if let Some(whole) = &self.entry.one_at_a_time {
+            self.rest_on(&whole.facts);
+            let (job, _) = whole.time_ns(work.source_bytes);
+            let set_up = Span::sum([parts.reconfiguration, parts.context_init]).high_ns;
+            high_ns = typ_ns.max(set_up.saturating_add(job.high.ceil() as u64));
+        }
         let low = |part: Option<Span>| part.map_or(0, |span| span.low_ns);
         let overlapped =
             [parts.link_in, parts.engine, parts.link_out].map(low).into_iter().max().unwrap_or(0);
@@ -416,8 +462,8 @@ impl<'a> Sum<'a> {
                 .map(low);
         Cost {
             low_ns: in_sequence.into_iter().fold(overlapped, u64::saturating_add),
-            typ_ns: add(|span| span.typ_ns),
-            high_ns: add(|span| span.high_ns),
+            typ_ns,
+            high_ns,
             parts,
             missing: self.missing,
             facts: self.facts,

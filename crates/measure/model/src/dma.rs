@@ -10,7 +10,8 @@
 //!
 //! A polled completion makes the first term 1. `dma.knee` is the length that takes as long to move
 //! as everything else of a polled transfer, and a packet of `pcie.payload` bytes costs as much as
-//! `packet` further bytes. RDMA divides either term by a DMA's ratio to it.
+//! `packet` further bytes. RDMA divides either term by a DMA's ratio to it. An emulated engine needs a
+//! time: there `dma.knee` bytes take what the card's link takes for them, which is the least.
 
 use serde::{Deserialize, Serialize};
 
@@ -324,6 +325,14 @@ pub fn peak(values: &Values<'_>, card: &str, initiator: Initiator) -> Evaluation
         .or_else(|_| values.get(&named(Initiator::Soc)))
 }
 
+/// The rate at which one core moves long transfers, in bytes a second: cores share the peak that was seen with
+/// so many of them. `None` if their number was not published.
+fn core_rate(values: &Values<'_>, card: &str, initiator: Initiator) -> Option<f64> {
+    let name = format!("dma.{}.peak", who(initiator));
+    let cores = values.get(&of(card, &format!("{name}.cores"))).ok()?;
+    Some(values.get(&of(card, &name)).ok()? / cores)
+}
+
 /// Short DMAs a second that one core gets through with many in flight.
 pub fn short_per_s(
     values: &Values<'_>,
@@ -373,6 +382,9 @@ pub fn per_s(
         Err(_) if cores == 1.0 && transfer.bytes <= SHORT_COPY_BYTES => {}
         Err(unknown) => return Err(unknown),
     }
+    if let (false, Some(core)) = (measured.rate, core_rate(values, card, transfer.initiator)) {
+        limits.push(("the queues of its cores", cores * core / transfer.bytes));
+    }
     if let Some(depth) = depth {
         let latency_ns = latency_ns(values, card, transfer, measured)?;
         limits.push(("transfers in flight", cores * depth * 1e9 / latency_ns));
@@ -396,6 +408,15 @@ pub struct Engine {
     /// Time in nanoseconds from the start of one transfer until its end is noticed, with nothing
     /// else in flight.
     pub latency_ns: Answer,
+    /// `true` if no absolute latency was published, so that the published ratios count in the least time that the
+    /// link takes for the bytes of `dma.knee`.
+    pub is_anchored: bool,
+}
+
+/// Latency in nanoseconds by a card's own ratios, if moving bytes takes no longer than its link does.
+fn anchored_ns(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
+    let unit_s = values.get(&of(card, "dma.knee"))? / values.get(&of(card, "pcie.rate"))?;
+    Ok(unit_s * 1e9 * latency(values, card, transfer)?)
 }
 
 /// Predicts the times of a card's DMA engine for transfers that `cores` cores start. Values come
@@ -407,7 +428,16 @@ pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) ->
         true => EvidenceLevel::Same,
         false => EvidenceLevel::Card,
     };
+    let known = fallback
+        .predict(near(measured.latency), |values| latency_ns(values, card, transfer, measured));
+    let is_anchored = known.is_err() && fallback.knows(card, "dma.knee");
+    let latency_ns = match is_anchored {
+        true => fallback.own(|values| anchored_ns(values, card, transfer)).or(known),
+        false => known,
+    };
     Engine {
+        is_anchored: is_anchored && latency_ns.is_ok(),
+        latency_ns,
         busy_ns: fallback.predict(near(measured.rate), |values| {
             let rate = per_s(values, card, transfer, (cores, None), measured)?.value;
             // Of whose link nothing is known, other cards' engines say nothing.
@@ -416,7 +446,5 @@ pub fn engine(library: &Library, card: &str, transfer: &Transfer, cores: f64) ->
             }
             Ok(1e9 / rate)
         }),
-        latency_ns: fallback
-            .predict(near(measured.latency), |values| latency_ns(values, card, transfer, measured)),
     }
 }

@@ -7,9 +7,11 @@ use crate::{
 /// Profiles whose figures replace missing ones, in this order.
 const SOURCES: [&str; 7] = ["bf2-200g", "bf3-8c", "bf2", "bf3", "bf1", "host-dpbento", "host-idio"];
 
-/// Parameters that differ between generations by more than a half, so that one card's value is not
-/// used for another.
-const OWN: [&str; 10] = [
+/// Parameters that differ between generations by more than a half, or depend on a card's link, so that one
+/// card's value is not used for another.
+const OWN: [&str; 12] = [
+    "dma.dpu.peak.cores",
+    "dma.host.peak.cores",
     "dma.event.initiator",
     "dma.event.throughput",
     "dma.event.throughput.initiator",

@@ -35,8 +35,9 @@ impl Fifo {
         let processed = first.map_or(received, |engine| serve(engine, received, at_engine_ns));
         let sent = serve(&mut self.link_out_free_ns, processed, stages.link_out_ns);
         // The way to the engine and back holds nobody else up.
-        let done_ns = sent.saturating_add(stages.latency_ns);
-        let busy = [stages.engine_ns, stages.link_out_ns, stages.latency_ns]
+        let latency_ns = stages.latency_ns.unwrap_or(0);
+        let done_ns = sent.saturating_add(latency_ns);
+        let busy = [stages.engine_ns, stages.link_out_ns, latency_ns]
             .into_iter()
             .fold(stages.link_in_ns, u64::saturating_add);
         Schedule { queueing_ns: (done_ns - now_ns).saturating_sub(busy), done_ns }

@@ -26,6 +26,7 @@ pub mod contention;
 pub mod corpus;
 mod cost;
 pub mod dma;
+mod engine;
 mod error;
 pub mod facts;
 mod fallback;

@@ -148,7 +148,7 @@ pub fn outlook(profile: &Profile, question: &OutlookQuestion) -> Result<Outlook,
     let engines = engines.map_or(Interval::exactly(1.0), Quantity::interval);
     let rate_with = |bytes: u64, cost: &Cost| {
         match question.setting {
-            Setting::Static => sustained_ns(cost, engines),
+            Setting::Static => cost.sustained_ns(engines),
             Setting::Reconfiguration => cost.span().interval(),
         }
         .divide(bytes as f64 * 1e9)
@@ -228,22 +228,6 @@ fn published_sizes(entry: &OperationProfile, patterns: &[String], longest: u64) 
     sizes
 }
 
-/// Nanoseconds a buffer with many in flight: the slowest of the servers sets the pace.
-fn sustained_ns(cost: &Cost, engines: Interval) -> Interval {
-    let parts = &cost.parts;
-    let spans = |time: fn(Span) -> u64, engines: f64| {
-        let of = |part: Option<Span>| part.map_or(0, time) as f64;
-        let engine = (of(parts.engine) + of(parts.per_job)) / engines;
-        // A device without any known rate is infinitely fast; one nanosecond keeps it finite.
-        of(parts.link_in).max(engine).max(of(parts.link_out)).max(1.0)
-    };
-    Interval {
-        low: spans(|span| span.low_ns, engines.high),
-        typ: spans(|span| span.typ_ns, engines.typ),
-        high: spans(|span| span.high_ns, engines.low),
-    }
-}
-
 /// Number of sizes between the shortest and the longest that are compared.
 const STEPS: u32 = 512;
 
@@ -310,7 +294,7 @@ fn break_even(costs: &[(u64, Cost)], question: &OutlookQuestion, certain: bool) 
         };
     }
     let missing = whole.missing.clone();
-    if fixed.iter().all(Option::is_none) {
+    if fixed_low == 0.0 && !missing.is_empty() {
         return BreakEven::None { missing };
     }
     // What is shorter than the shortest size of several takes as long as that.

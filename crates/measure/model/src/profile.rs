@@ -166,6 +166,9 @@ pub struct OperationProfile {
     pub does: Vec<String>,
     /// The side that `rate` counts.
     pub basis: Basis,
+    /// Operations of `does` that take longer than the figures say, by an unknown time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<String>,
     /// Facts that show that the device does it.
     #[serde(default)]
     pub facts: Vec<String>,
@@ -181,6 +184,13 @@ pub struct OperationProfile {
     /// mean.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rate_is_spread: bool,
+    /// Compressed bytes / uncompressed bytes at which the typical rate begins to fall, and at which it has fallen to
+    /// `low`, in a straight line. Absent: all data have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratios: Option<[f64; 2]>,
+    /// The fastest that results come, in bytes of the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_rate: Option<Quantity>,
     /// The engine's own cost of one job, independent of its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_job: Option<Quantity>,
@@ -188,9 +198,13 @@ pub struct OperationProfile {
     /// many jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_doorbell: Option<Quantity>,
-    /// Time from the doorbell to the engine and back, independent of the size. Jobs in flight share it.
+    /// Time from the doorbell to the engine and back. Jobs in flight share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Quantity>,
+    /// Length of the uncompressed side from which on a job has no latency; it falls in a straight line up to there.
+    /// Absent: it is independent of the length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_until: Option<Quantity>,
     /// Rates with one job at a time, everything included, by length of the source: no job takes
     /// longer. They count the side that `basis` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -403,9 +417,11 @@ impl Profile {
                 ("max_source", Some(&entry.max_source)),
                 ("max_destination", entry.max_destination.as_ref()),
                 ("rate", entry.rate.as_ref()),
+                ("output_rate", entry.output_rate.as_ref()),
                 ("per_job", entry.per_job.as_ref()),
                 ("per_doorbell", entry.per_doorbell.as_ref()),
                 ("latency", entry.latency.as_ref()),
+                ("latency_until", entry.latency_until.as_ref()),
             ]
             .map(|(name, quantity)| (format!("{key}.{name}"), quantity));
             let patterns = (entry.patterns.iter())

@@ -12,10 +12,22 @@ from functools import cache
 
 from overside.bench.statistics import RunView
 from overside.report.published import jobs, loops
-from overside.report.published.curves import Curve, curves
+from overside.report.published.curves import Curve, beside, curves
 from overside.report.published.figures import FIGURES_MAX, Comparison, Figure, Json
+from overside.report.published.origin import Origins, origin
 
-__all__ = ["FIGURES_MAX", "Comparison", "Curve", "Figure", "comparisons", "core", "curves"]
+__all__ = [
+    "FIGURES_MAX",
+    "Comparison",
+    "Curve",
+    "Figure",
+    "Origins",
+    "comparisons",
+    "core",
+    "curves",
+    "origin",
+    "origins",
+]
 
 
 @cache
@@ -31,3 +43,12 @@ def comparisons(view: RunView, facts: Sequence[Json]) -> list[Comparison]:
     """Returns comparisons of this machine's figures in a run with published ones."""
     view = view.here()
     return jobs.comparisons(view, facts) + loops.comparisons(view, facts)
+
+
+def origins(view: RunView) -> Origins:
+    """Returns whether the emulated tests of a run were derived from the published figures beside
+    them."""
+    view = view.here()
+    if not any(test.provenance == "emulated" for test in view.tests):
+        return Origins({})
+    return Origins.of([*jobs.beside(view, core()), *beside(view, core())])

@@ -10,10 +10,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from overside.bench.statistics import TestSummary
+from overside.bench.statistics import RunView, TestSummary
 from overside.report import formatting, groups
 from overside.report.published.conditions import RequestedConditions, conditions_of
 from overside.report.published.figures import Json, machine_of
+from overside.report.published.origin import FROM_THIS, PREDICTED, origin
 from overside.report.published.study import said
 
 #: The fewest figures that make a curve.
@@ -56,6 +57,7 @@ def curves(
         if fact["kind"] != "measured" or fact.get("flag"):
             continue
         found: dict[str, list[tuple[float, float, str]]] = {}
+        sources: set[str] = set()
         for one in fact["figures"]:
             wanted = conditions_of(fact, one)
             value = _value(one, unit)
@@ -67,17 +69,37 @@ def curves(
             if any(_is_like(test, wanted, along) for test in tests):
                 printed = f"{one['value']} {one['unit']}"
                 found.setdefault(machine_of(fact, one)[0], []).append((at, value, printed))
+                sources |= {origin(test, fact["id"]) for test in tests}
         for machine, points in found.items():
             if len({at for at, _, _ in points}) >= POINTS_MIN:
-                out.append(_curve(fact, machine, sorted(points)))
+                source = FROM_THIS if FROM_THIS in sources else PREDICTED
+                out.append(_curve(fact, machine, sorted(points), source if any(sources) else ""))
     return out
 
 
-def _curve(fact: Json, machine: str, points: list[tuple[float, float, str]]) -> Curve:
+def beside(view: RunView, facts: Sequence[Json]) -> Iterator[tuple[TestSummary, str]]:
+    """Yields the emulated tests that meet the conditions of published figures, each with a fact."""
+    tests = [test for test in view.tests if test.provenance == "emulated"]
+    if not tests:
+        return
+    for fact in facts:
+        if fact["kind"] != "measured":
+            continue
+        for one in fact["figures"]:
+            wanted = conditions_of(fact, one)
+            if wanted is None or wanted.against:
+                continue
+            for test in tests:
+                if wanted.metric in test.metrics and _is_like(test, wanted, ""):
+                    yield test, fact["id"]
+
+
+def _curve(fact: Json, machine: str, points: list[tuple[float, float, str]], source: str) -> Curve:
     name = formatting.clean(fact["id"], 120)
     where = formatting.clean(machine, 80)
     differs = [said(name).get("program", ""), formatting.clean(fact["conditions"], 200)]
-    about = "; ".join(part for part in (f"on {where}", *differs) if part)
+    emulated = f"emulated figures here: {source}" if source else ""
+    about = "; ".join(part for part in (f"on {where}", *differs, emulated) if part)
     cited = formatting.clean(str(fact["citation"]).partition(" of ")[2], 300)
     return Curve(name, f"published: {name}", f"{name} {about}", cited, tuple(points))
 

@@ -44,6 +44,8 @@ class Figure:
     beware: str
     #: Place in its study: `section 5.6`.
     where: str
+    #: Origin of the emulated figure beside it: `predicted`, or `from this figure`; else empty.
+    origin: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from overside.bench.statistics import RunView
+from overside.bench.statistics import RunView, TestSummary
 from overside.report import best, formatting, sweeps
 from overside.report.best import Advice, Best
 from overside.report.published.figures import (
@@ -21,6 +21,7 @@ from overside.report.published.figures import (
     size_bytes,
     studies,
 )
+from overside.report.published.origin import origin
 from overside.report.published.study import said
 from overside.report.sweeps import Point, Series, Sweep
 from overside.tasks.offload import QUERIES
@@ -92,6 +93,15 @@ def _shared(sweep: Sweep, facts: Sequence[Json]) -> Iterator[Comparison]:
     )
 
 
+def beside(view: RunView, facts: Sequence[Json]) -> Iterator[tuple[TestSummary, str]]:
+    """Yields the tests of shared work that stand beside published figures, each with a fact."""
+    for sweep in sweeps.sweeps(view):
+        for fact in facts:
+            for found, _, point in _splits(fact, sweep):
+                if found.origin:
+                    yield point.test, fact["id"]
+
+
 def _splits(fact: Json, sweep: Sweep) -> Iterator[tuple[Figure, Series, Point]]:
     """The rates of a fact on the same shared work, each with our point of the nearest share."""
     lead = next((p.test for one in sweep.series for p in one.all), None)
@@ -108,7 +118,10 @@ def _splits(fact: Json, sweep: Sweep) -> Iterator[tuple[Figure, Series, Point]]:
         point = min(series.points, key=lambda own: abs((own.asked or 0.0) - share))
         differs = tuple(_split_differences(fact, sweep, point, share, keys["codec"]))
         what = f"{fact['workload']}: {fact['metric']}"
-        yield figure(fact, one, fact["device"], what, differs), series, point
+        shown = figure(fact, one, fact["device"], what, differs)
+        # The CPU alone was measured here.
+        source = origin(point.test, fact["id"]) if point.asked != 0.0 else ""
+        yield replace(shown, origin=source), series, point
 
 
 def _split_differences(

@@ -19,7 +19,8 @@ def entries() -> list[dict[str, Any]]:
 
 
 def said(fact: str) -> Mapping[str, str]:
-    """Returns the stated conditions of a fact: `level`, `cpu`, `data`, `program`, if known."""
+    """Returns what is known of a fact: the stated `level`, `cpu`, `data` and `program`, and the
+    fact that was `derived` from it."""
     out: dict[str, str] = {}
     for entry in entries():
         if any(fnmatchcase(fact, pattern) for pattern in entry["facts"]):

@@ -92,7 +92,8 @@ impl CardWork {
         let arrival_ns = submitted.saturating_duration_since(epoch).as_nanos() as u64;
         let schedule = lock(&self.state.servers).admit(arrival_ns, &times);
         let stages = Stages {
-            queueing_ns: Some(schedule.queueing_ns.saturating_add(times.latency_ns)),
+            queueing_ns: Some(schedule.queueing_ns),
+            start_ns: times.latency_ns,
             transfer_ns: Some(times.link_in_ns.saturating_add(times.link_out_ns)),
             engine_ns: Some(times.engine_ns),
             ..Stages::default()

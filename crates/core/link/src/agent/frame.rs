@@ -200,12 +200,17 @@ impl AnswerHead {
         fields[..4].copy_from_slice(&self.slot.to_le_bytes());
         fields[4] = self.status as u8;
         let stages = &self.stages;
+        // A start is part of the wait for another machine's engine.
+        let waiting_ns = match (stages.queueing_ns, stages.start_ns) {
+            (Some(queueing), Some(start)) => Some(queueing.saturating_add(start)),
+            (queueing, start) => queueing.or(start),
+        };
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
         fields[5] = flag(self.value.is_some(), HAS_VALUE)
-            | flag(stages.queueing_ns.is_some(), HAS_QUEUEING)
+            | flag(waiting_ns.is_some(), HAS_QUEUEING)
             | flag(stages.engine_ns.is_some(), HAS_ENGINE)
             | flag(stages.late, LATE);
-        let optional = [self.value, stages.queueing_ns, stages.engine_ns];
+        let optional = [self.value, waiting_ns, stages.engine_ns];
         let words = optional.map(Option::unwrap_or_default);
         let others = [self.held_ns, stages.overdue_ns];
         for (index, word) in words.into_iter().chain(others).enumerate() {
@@ -244,6 +249,7 @@ impl AnswerHead {
             value: optional(HAS_VALUE, 8)?,
             stages: Stages {
                 queueing_ns: optional(HAS_QUEUEING, 16)?,
+                start_ns: None,
                 transfer_ns: None,
                 engine_ns: optional(HAS_ENGINE, 24)?,
                 late: flags & LATE != 0,

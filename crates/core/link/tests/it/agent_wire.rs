@@ -103,6 +103,7 @@ fn answers_travel_with_what_the_device_said() {
         value: Some(3),
         stages: Stages {
             queueing_ns: Some(10),
+            start_ns: None,
             transfer_ns: None,
             engine_ns: None,
             late: true,

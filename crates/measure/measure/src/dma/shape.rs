@@ -4,7 +4,7 @@ use overside_link::shm::{Path, Shape};
 use overside_link::verbs::Side;
 use overside_model::Completion;
 use overside_model::dma::{self, Access, Primitive, Transfer};
-use overside_model::{EvidenceLevel, Initiator, Library};
+use overside_model::{EvidenceLevel, Initiator, Interval, Library};
 
 use super::parameters::{DmaCompletion, DmaMeasure, DmaOperation, DmaTest};
 use crate::sample::{Model, Warning};
@@ -14,6 +14,9 @@ use overside_probe::{Failure, FailureKind};
 pub(crate) struct Emulated {
     pub profile: String,
     pub shape: Shape,
+    /// Bounds of the nanoseconds an operation with as many in flight as in the test; `None` if the latency of one
+    /// is unknown.
+    pub each_ns: Option<Interval>,
     pub model: Model,
     pub warnings: Vec<Warning>,
 }
@@ -50,12 +53,25 @@ pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, Failure> {
         ));
     }
     let (mut missing, mut facts) = (Vec::new(), busy.facts.clone());
-    let (mut latency, mut interval) = (0.0, busy.interval);
+    let (mut latency, mut interval, mut each_ns) = (0.0, busy.interval, None);
     match engine.latency_ns {
         Ok(known) => {
             latency = (known.interval.typ - busy.interval.typ).max(0.0);
             interval = known.interval;
+            let in_turn = interval.scale(1.0 / (test.depth * test.threads) as f64);
+            each_ns = Some(in_turn.with(busy.interval, f64::max));
             facts.extend(known.facts);
+            if engine.is_anchored {
+                missing.push("the latency of one operation in absolute terms".to_owned());
+                warnings.push(Warning::new(
+                    "lower-bound",
+                    format!(
+                        "no absolute time of a DMA was published of {profile}: the published ratios \
+                         count in the time that its link takes, which is the least"
+                    ),
+                    "measure the card with `overside calibrate`",
+                ));
+            }
         }
         Err(why) if test.measure == DmaMeasure::Latency => {
             return skip(format!("{} has no latency to emulate: {why}", test.device));
@@ -79,6 +95,7 @@ pub(crate) fn of(profile: &str, test: &DmaTest) -> Result<Emulated, Failure> {
         Path { latency_ns: latency.round() as u64, busy_ns: busy.interval.typ.round() as u64 };
     Ok(Emulated {
         profile: profile.to_owned(),
+        each_ns,
         shape: Shape { read: path, write: path, missing: missing.clone() },
         model: Model {
             low_ns: interval.low as u64,

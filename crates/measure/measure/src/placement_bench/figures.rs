@@ -14,7 +14,7 @@ use crate::lifecycle_times::LifecycleTimes;
 use crate::metrics::Metrics;
 use crate::prediction::predict;
 use crate::sample::{Check, MeasuredWork, Sample, Warning, Work, nanoseconds};
-use crate::test::Input;
+use crate::test::{Input, Setting};
 use crate::warnings::{Late, SampleCounts, warnings};
 
 /// Totals, times and counts of the timed part.
@@ -248,7 +248,16 @@ impl PlacementBench<'_> {
                 patterns: patterns.cloned().unwrap_or_default(),
                 ..overside_model::Work::new(self.test.operation, source_bytes, destination_bytes)
             };
-            sample.model = Some(predict(profile, work)?);
+            let anew = overside_model::Work {
+                setting: overside_model::Setting::Reconfiguration,
+                ..work.clone()
+            };
+            let (mut model, _) = predict(profile, work, 1)?;
+            if self.test.setting == Setting::Reconfiguration {
+                let (with_set_up, _) = predict(profile, anew, 1)?;
+                (model.missing, model.facts) = (with_set_up.missing, with_set_up.facts);
+            }
+            sample.model = Some(model);
         }
         sample.warnings = self.warnings(figures, report);
         sample.placement = Some(self.placed(figures, streams, report));

@@ -149,6 +149,7 @@ fn metrics(of_sides: Vec<Metric>) -> Vec<Metric> {
     let stages = [
         ("submit", "CPU time of the submitter for a job, a part of virtual time; placements"),
         ("queueing", "mean time of a job in the device's queue"),
+        ("start", "mean time of a job from the doorbell to the engine and back; emulated devices"),
         ("transfer", "mean time of a job on the link"),
         ("engine", "mean time of a job in the engine"),
         ("discovery", "finding the device"),

@@ -3,6 +3,7 @@
 mod agents;
 mod audit;
 mod dma;
+mod emulated_shape;
 mod evidence;
 mod faults;
 mod inputs;

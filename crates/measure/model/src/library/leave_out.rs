@@ -116,9 +116,11 @@ impl LeftOut {
     fn operation(&self, entry: &mut OperationProfile, keep: &dyn Fn(&mut Option<Quantity>)) {
         keep(&mut entry.max_destination);
         keep(&mut entry.rate);
+        keep(&mut entry.output_rate);
         keep(&mut entry.per_job);
         keep(&mut entry.per_doorbell);
         keep(&mut entry.latency);
+        keep(&mut entry.latency_until);
         entry.one_at_a_time = (entry.one_at_a_time.take()).and_then(|sweep| self.sweep(&sweep));
         for pattern in &mut entry.patterns {
             keep(&mut pattern.rate);

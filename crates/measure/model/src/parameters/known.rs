@@ -152,6 +152,8 @@ pub static PARAMETERS: &[Parameter] = &[
     table("dma.copy.rate.*", &[Bytes], RATE, "copies of so many bytes with a full queue: completion").measured(Step::Copies),
     number("dma.host.peak", &[Rate], "the most that DMAs move, started by the host").between(1e6, 1e12).measured(Step::Copies),
     number("dma.dpu.peak", &[Rate], "the same, started by the card").between(1e6, 1e12).with(by::DMA_PEAK),
+    number("dma.host.peak.cores", &[Count], "the fewest cores of the host with which DMAs move the most").between(1.0, 1e4).with(by::DMA_PEAK),
+    number("dma.dpu.peak.cores", &[Count], "the same of the card").between(1.0, 1e4).with(by::DMA_PEAK),
     number("dma.polled.rate", &[Frequency], "short polled DMAs a second of one core").between(1e3, 1e9).measured(Step::Copies),
     number("dma.knee", &[Size], "the length that takes as long to move as the rest of a polled DMA").between(1.0, 1e9).with(by::DMA_PERF),
     number("dma.host.read.packet", &[Size], "the length that a packet costs as much as: a read by the host").between(1.0, 1e5).with(by::DMA_PERF),

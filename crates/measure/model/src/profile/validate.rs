@@ -116,6 +116,10 @@ impl<'a> Checker<'a> {
                     self.fail(&key, format!("{name} occurs twice"), "keep one of them");
                 }
             }
+            if let Some(name) = entry.at_least.iter().find(|name| !entry.does.contains(name)) {
+                let problem = format!("{name} is in at_least and not in does");
+                self.fail(&key, problem, "name it in both, or in `does` alone");
+            }
             if entry.does.is_empty() {
                 self.fail(&key, "it does nothing", "name operations in `does`");
             }
@@ -151,6 +155,11 @@ impl<'a> Checker<'a> {
                 format!("{} patterns", entry.patterns.len()),
                 "only matching has patterns, up to 256",
             );
+        }
+        let is_between = |[best, worst]: [f64; 2]| 0.0 <= best && best < worst && worst <= 1.0;
+        if let Some(ratios) = entry.ratios.filter(|ratios| !is_between(*ratios)) {
+            let problem = format!("{ratios:?} are no two ratios");
+            self.fail(&format!("{key}.ratios"), problem, "give two that increase, 0 to 1");
         }
         if entry.rate.is_some() && !entry.patterns.is_empty() {
             self.fail(key, "a rate beside patterns", "keep one of them");

@@ -6,9 +6,10 @@ use overside_config::Error;
 use overside_ops::Operation;
 
 use super::{Method, Point, Row};
+use crate::engine::JobBytes;
 use crate::{
-    Answer, Basis, Evaluation, Evidence, EvidenceLevel, Interval, Library, MissingParameter,
-    NoPrediction, OperationProfile, Outcome, Profile, Quantity, Values,
+    Answer, Evaluation, Evidence, EvidenceLevel, Interval, Library, MissingParameter, NoPrediction,
+    OperationProfile, Outcome, Profile, Quantity, Values,
 };
 use stream::{Assignment, StreamModel, StreamResult};
 
@@ -36,7 +37,7 @@ pub(super) fn rows(point: &Point, library: &Library) -> Result<Vec<Row>, Error> 
     let profile = library.profile(point.word("profile"));
     let entry = profile.and_then(|profile| Some((profile, profile.operation(operation)?)));
     let setup = match entry {
-        Some((profile, entry)) => DriftSetup::of(point, library, (profile, entry))?,
+        Some((profile, entry)) => DriftSetup::of(point, library, (profile, entry, operation))?,
         None if point.word("placement") == "cpu" => DriftSetup::cores(point, library),
         None => return Ok(vec![absent(point, profile, operation)]),
     };
@@ -65,7 +66,10 @@ struct DriftSetup {
     chunk_bytes: f64,
     source_bytes: f64,
     result_bytes: f64,
+    /// Bytes that the engine's rate counts, more for data that it takes longer for.
     engine_bytes: f64,
+    /// Fraction of the latency that a chunk has.
+    latency_share: f64,
     missing: Vec<String>,
     /// Library and level on the cores, in words.
     library: String,
@@ -125,6 +129,7 @@ impl DriftSetup {
             source_bytes: chunk_bytes,
             result_bytes: chunk_bytes,
             engine_bytes: chunk_bytes,
+            latency_share: 1.0,
             missing: Vec::new(),
             library,
         }
@@ -133,7 +138,7 @@ impl DriftSetup {
     fn of(
         point: &Point,
         library: &Library,
-        (profile, entry): (&Profile, &OperationProfile),
+        (profile, entry, operation): (&Profile, &OperationProfile, Operation),
     ) -> Result<Self, Error> {
         let mut setup = Self::cores(point, library);
         let packed = setup.chunk_bytes * point.number("ratio");
@@ -143,15 +148,21 @@ impl DriftSetup {
         } else {
             setup.source_bytes = packed;
         }
-        if entry.basis == Basis::Compressed {
-            setup.engine_bytes = packed;
-        }
         let (source, result) = (entry.max_source_bytes(), entry.max_destination_bytes());
         if setup.source_bytes > source as f64 || setup.result_bytes > result as f64 {
             let problem = format!("{} is longer than one job", point.word("chunk"));
             let allowed = format!("up to {source} bytes of source and {result} of result");
             return Err(Error::of_key("chunk", problem, allowed));
         }
+        let job = JobBytes {
+            operation,
+            source: setup.source_bytes as u64,
+            destination: setup.result_bytes as u64,
+        };
+        if let Some(rate) = entry.rate.as_ref().map(Quantity::interval) {
+            setup.engine_bytes = entry.engine_ns(rate, job).typ * rate.typ / 1e9;
+        }
+        setup.latency_share = entry.latency_share(job);
         let terms: [(&str, Option<&Quantity>); 6] = [
             (LINK_IN, profile.link.to_device.as_ref()),
             (LINK_OUT, profile.link.from_device.as_ref()),
@@ -214,7 +225,7 @@ impl DriftSetup {
         world.link_out_ns = moved(LINK_OUT, self.result_bytes)?;
         world.engine_ns = self.engine_bytes / values.get(ENGINE)? * 1e9 + optional(PER_JOB)?;
         world.engines = optional(ENGINES)?.max(1.0) as usize;
-        world.latency_ns = optional(LATENCY)?;
+        world.latency_ns = optional(LATENCY)? * self.latency_share;
         let (cores, device) = (core_ns / world.cores as f64, device_ns(&world, 1.0));
         let together = 1.0 / (1.0 / cores + 1.0 / device);
         world.slow_from_ns = chunks as f64 * together * point.number("slows_at");

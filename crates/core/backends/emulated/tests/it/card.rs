@@ -23,7 +23,8 @@ fn cards_do_what_their_profiles_say_and_nothing_else() {
                 "decompress-deflate",
                 "match-search",
                 "match-count",
-                "match-bitmap"
+                "match-bitmap",
+                "match-groups"
             ]
         );
         let bf3 = EmulatedDevice::new(profile("bf3").unwrap(), mode);

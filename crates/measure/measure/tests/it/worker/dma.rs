@@ -231,8 +231,10 @@ fn bounds_are_refused_by_name() {
 #[test]
 fn an_emulated_engine_takes_the_profiles_time_on_a_virtual_clock() {
     // The same with whatever the threads have in flight.
+    // The peak was seen with two cores, and with four.
     for (threads, depth) in [(1, 8), (2, 4), (4, 64)] {
-        for (card, gib_per_s) in [("bf2", 13.0), ("bf3", 48.0)] {
+        for (card, peak, cores) in [("bf2", 13.0, 2.0), ("bf3", 48.0, 4.0)] {
+            let gib_per_s = peak * (f64::from(threads) / cores).min(1.0);
             let size = 1 << 18;
             let sample = measured(json!({
                 "device": format!("emulated:{card}"), "measure": "throughput",
@@ -261,12 +263,39 @@ fn an_emulated_engine_takes_the_profiles_time() {
     let model = sample.model.as_ref().unwrap();
     assert!(model.facts.iter().any(|fact| fact == "coproc.dma.bf2_host.peak"));
     assert!(!model.missing.is_empty());
-    // 13 GiB/s: a copy is never released before its time.
-    let least_ns = sample.work.unwrap().jobs as f64 * f64::from(size) / (13.0 * 1.0737418);
+    // 13 GiB/s, of which one core has half: a copy is never released before its time.
+    let least_ns = sample.work.unwrap().jobs as f64 * f64::from(size) / (6.5 * 1.0737418);
     let elapsed_ns = sample.elapsed_ns.unwrap() as f64;
     assert!(elapsed_ns >= 0.999 * least_ns, "{elapsed_ns} < {least_ns}");
     assert!(sample.late.is_some());
     assert!(sample.warnings.iter().any(|one| one.kind == "lower-bound"));
+}
+
+#[test]
+fn the_cards_of_the_dma_study_have_latencies_in_its_ratios() {
+    let us = |card: &str, completion: &str, initiator: &str, size: u64| {
+        let sample = measured(json!({
+            "device": format!("emulated:{card}"), "measure": "latency", "operation": "read",
+            "completion": completion, "initiator": initiator, "buffer_size": size, "depth": 1,
+        }));
+        assert_eq!(sample.timing, Some(Timing::Virtual));
+        assert!(sample.warnings.iter().any(|one| one.kind == "lower-bound"), "{sample:?}");
+        let (found, [low, high]) = (sample.metrics["latency_mean"], sample.bounds["latency_mean"]);
+        assert!(low <= found && found <= high && low < high, "{low} {found} {high}");
+        found
+    };
+    for (card, apart) in [("bf2-200g", 3.0), ("bf3-8c", 1.74)] {
+        // A long read moves at the rate of the link, less what its packets cost.
+        let long = 2_097_152.0 / us(card, "poll", "dpu", 2 << 20) / 1e3;
+        assert!((4.0..15.75).contains(&long), "{card}: {long} GB/s");
+        let of_event = |initiator| us(card, "event", initiator, 64);
+        let found = of_event("dpu") / of_event("host");
+        assert!((found / apart - 1.0).abs() < 0.05, "{card}: {found}");
+        assert!(us(card, "poll", "host", 64) < of_event("host"), "{card}");
+    }
+    // BlueField-3 takes 21 to 39 % longer.
+    let over = us("bf3-8c", "poll", "dpu", 1 << 20) / us("bf2-200g", "poll", "dpu", 1 << 20);
+    assert!((1.15..1.45).contains(&over), "{over}");
 }
 
 #[test]

@@ -68,9 +68,9 @@ fn an_emulated_card_takes_its_time_for_every_try() {
     let [once, thrice] = [None, Some(16384)].map(|size| each_ns(Setting::Reconfiguration, size));
     assert!((once / 13.5e6 - 1.0).abs() < 0.1, "{once}");
     assert!((thrice / once - 3.0).abs() < 0.05, "{thrice} {once}");
-    // Filling a quarter and a half of what is needed takes about as long again.
+    // Each try has a start of its own, and filling a quarter and a half takes about as long again.
     let [once, thrice] = [None, Some(16384)].map(|size| each_ns(Setting::Static, size));
-    assert!((1.5..3.0).contains(&(thrice / once)), "{thrice} {once}");
+    assert!((2.0..3.1).contains(&(thrice / once)), "{thrice} {once}");
     let sample = take(Setting::Static, Some(16384));
     let engine = |sample: &overside_measure::Sample| sample.stages["engine_ns"];
     let whole = take(Setting::Static, None);

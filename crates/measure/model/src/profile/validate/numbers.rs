@@ -31,8 +31,8 @@ fn parameter_range(name: &str, dimension: Dimension) -> (f64, f64) {
 /// The dimension of a value of the fixed part of a profile.
 fn fixed(key: &str) -> Dimension {
     match key.rsplit('.').next().unwrap_or_default() {
-        "max_source" | "max_destination" => Dimension::Size,
-        "rate" | "to_device" | "from_device" => Dimension::Rate,
+        "max_source" | "max_destination" | "latency_until" => Dimension::Size,
+        "rate" | "output_rate" | "to_device" | "from_device" => Dimension::Rate,
         "engines" | "queue_depth" => Dimension::Count,
         _ => Dimension::Time,
     }
