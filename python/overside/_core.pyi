@@ -560,6 +560,11 @@ def facts_ask(name: str, file: str | None = None) -> str:
     Raises `ValueError`.
     """
 
+def facts_without(name: str) -> float | None:
+    """What the model predicts for a figure if that had never been published, divided by the figure;
+    `None` if nothing. `name` is the figure's, as `facts_check` has it.
+    """
+
 def facts_check(file: str | None = None) -> str:
     """Every published figure and ordering beside what the model predicts, as JSON: `figures`,
     `orderings`, `validation`, `calibration`, `ordering_scores`. Raises `ValueError`.

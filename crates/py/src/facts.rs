@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use overside_model::Library;
-use overside_model::check::check;
+use overside_model::check::{check, without};
 use overside_model::facts::{Fact, Facts, Query};
 use overside_model::questions::{OrderingQuestion, Question, Questions};
 use pyo3::prelude::*;
@@ -43,6 +43,17 @@ pub(crate) fn facts(
 #[pyo3(signature = (file = None))]
 pub(crate) fn facts_check(py: Python<'_>, file: Option<&str>) -> PyResult<String> {
     guarded(|| py.detach(|| with(file, |facts| text(&check(facts, Library::published())))))
+}
+
+#[doc = stub!("facts_without")]
+#[pyfunction]
+pub(crate) fn facts_without(name: &str) -> PyResult<Option<f64>> {
+    guarded(|| {
+        let fact = Facts::published().get(name.split('[').next().unwrap_or_default());
+        let figures = fact.map(Fact::figures).unwrap_or_default();
+        let figure = figures.iter().find(|figure| figure.name() == name);
+        Ok(figure.and_then(|figure| without(figure, Library::published())).map(|one| one.factor))
+    })
 }
 
 #[doc = stub!("facts_ask")]

@@ -66,7 +66,7 @@ mod core {
     #[pymodule_export]
     use crate::codec::{compress, decompress};
     #[pymodule_export]
-    use crate::facts::{facts, facts_ask, facts_check};
+    use crate::facts::{facts, facts_ask, facts_check, facts_without};
     #[pymodule_export]
     use crate::kv::{KvDatagramClient, kv_delete, kv_get, kv_increment, kv_partition_of, kv_set};
     #[pymodule_export]

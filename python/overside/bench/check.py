@@ -122,7 +122,7 @@ def _name(value: Any, parameter: Parameter, here: Machine) -> tuple[str, str | N
     """
     match parameter.refers_to:
         case "device":
-            return _device(value, here, parameter.links)
+            return _device(value, here, parameter)
         case "node":
             return node(value, here, str(parameter.default))
         case "variant":
@@ -140,13 +140,14 @@ def _name(value: Any, parameter: Parameter, here: Machine) -> tuple[str, str | N
 _OTHER_BACKENDS = ("doca",)
 
 
-def _device(names: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
-    wrong = (_one_device(name, here, links) for name in device_names(names))
+def _device(names: str, here: Machine, parameter: Parameter) -> tuple[str, str | None] | None:
+    wrong = (_one_device(name, here, parameter) for name in device_names(names))
     return next((problem for problem in wrong if problem), None)
 
 
-def _one_device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, str | None] | None:
-    if name in links:
+def _one_device(name: str, here: Machine, parameter: Parameter) -> tuple[str, str | None] | None:
+    links = parameter.links
+    if name in links or name in parameter.cards:
         return None
     agent, slash, rest = name.partition("/")
     if slash and rest in links:
@@ -154,7 +155,7 @@ def _one_device(name: str, here: Machine, links: Sequence[str]) -> tuple[str, st
     if links and name.rpartition("/")[2] == "tcp":
         ucx = name.removesuffix("tcp") + "ucx"
         return f"{name!r} is no link: use device {ucx!r} with variant 'tcp'", ucx
-    known = [*links]
+    known = [*links, *parameter.cards]
     known += [device["name"] for device in here.devices if not device["name"].endswith(":*")]
     # One that is elsewhere or not available makes its tests skipped, not the box invalid.
     if "/" in name or name.partition(":")[0] in {*here.costly, *_OTHER_BACKENDS}:

@@ -141,25 +141,6 @@ def _failure_in_namespaces(probe: str) -> str | None:
     return done.failure and (" ".join(done.stderr_tail.split())[-200:] or done.failure)
 
 
-@functools.cache
-def cannot_shape() -> str | None:
-    """Returns the reason why the rate of a link cannot be limited; `None` if it can."""
-    if _find("tc") is None:
-        return "shaping a link needs tc: apt-get install iproute2"
-    probe = f"ip link add name o0 type veth peer name o1 && {' '.join(_shaped('o0', 1.0))}"
-    failure = _failure_in_namespaces(probe)
-    remedy = "modprobe sch_tbf, or leave rate away"
-    return failure and f"this kernel cannot shape links by tbf ({failure}): {remedy}"
-
-
-def _shaped(interface: str, gbit_per_s: float) -> list[str]:
-    """The command that bounds the rate of an interface: bursts of 4 ms, as a timer may be late."""
-    burst = max(65_536, round(gbit_per_s * 1e9 / 8 * 0.004))
-    rate = f"{round(gbit_per_s * 1e9)}bit"
-    words = ("rate", rate, "burst", f"{burst}b", "latency", "50ms")
-    return ["tc", "qdisc", "add", "dev", interface, "root", "tbf", *words]
-
-
 class Hop:
     """Network path between two ends, until it is closed.
 
@@ -206,11 +187,6 @@ class Hop:
             with contextlib.suppress(ProcessError):
                 _run(["ip", "netns", "delete", name])
 
-    def shape(self, gbit_per_s: float) -> None:
-        """Lets the server's end send no faster, by the kernel's token bucket filter. Raises
-        `ProcessError`."""
-        _run(["ip", "netns", "exec", self._namespaces[1], *_shaped(f"s{self._number}", gbit_per_s)])
-
     @property
     def _description(self) -> str:
         """Describes the path between the ends in words."""
@@ -218,11 +194,6 @@ class Hop:
             return MODES[self.mode]
         plural = "" if self.cores == 1 else "s"
         return f"{MODES[self.mode]}, {self.cores} forwarding core{plural}"
-
-    @property
-    def client_interface(self) -> str:
-        """The interface of the client's end."""
-        return f"c{self._number}"
 
     @property
     def _namespaces(self) -> tuple[str, str]:

@@ -275,7 +275,7 @@ def _why(plan: Json) -> str:
     return f"; its rate for {formatting.clean(formatting.listing(unknown), 200)} is unknown"
 
 
-#: Next step where nobody has published the rate that would decide.
+#: Next step where no study has published the rate that would decide.
 NONE_PUBLISHED = "none published"
 
 

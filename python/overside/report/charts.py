@@ -524,18 +524,17 @@ def _stages(provenance: str, series: Sequence[_Series]) -> Iterator[Chart]:
         for test in one.tests:
             unknown = unpublished(test)
             times_s = {
-                label: 0.0 if e is None else max(e.median, 0.0) / 1e6
+                label: None if name in unknown else max(test.metrics[name].median, 0.0) / 1e6
                 for name, label in stages
-                if (e := test.metrics.get(name)) is not None or name in unknown
+                if name in unknown or name in test.metrics
             }
             bar = one.label + (f", {_size(test)}" if several else "")
-            labels = [label for name, label in stages if name in unknown]
-            points += vega.stage_points(bar, times_s, labels)
+            points += vega.stage_points(bar, times_s)
     where = "" if several or size is None else f" of {formatting.size(size)}"
     names = [name for _, name in stages]
     waiting = "" if alone else " Waiting for other jobs is left out."
     if any(point["mark"] for point in points):
-        waiting += " ?: nobody has published how long this takes, so it has no length here."
+        waiting += f" {vega.UNPUBLISHED_NOTE}"
     yield Chart(
         id=f"stages-{provenance}",
         title=f"Where the time of a job{where} goes",

@@ -109,20 +109,20 @@ def _stages(sweep: Sweep) -> Iterator[Chart]:
             name = "set up again" if series.setting == "reconfiguration" else series.title
             unknown = _unpublished(series, point)
             times_s = {
-                label: totals.get(stage, 0.0) / 1e9
+                label: None if stage in unknown else totals[stage] / 1e9
                 for stage, label in STAGES
-                if stage in totals or stage in unknown
+                if stage in unknown or stage in totals
             }
-            labels = [label for stage, label in STAGES if stage in unknown]
-            points += vega.stage_points(name, times_s, labels)
+            points += vega.stage_points(name, times_s)
             rows += _rows(series, point, totals)
     if points:
+        note = f" {vega.UNPUBLISHED_NOTE}" if any(point["mark"] for point in points) else ""
         yield Chart(
             id=f"stages-{sweep.provenance}",
             title="Where the device’s time goes",
             caption="Shares of the sum of all stages of the contexts and of the jobs, with "
             "everything on the device. Static: the context is set up once, before the clock "
-            "starts. ?: nobody has published how long this takes, so it has no length here.",
+            f"starts.{note}",
             provenance=sweep.provenance,
             spec=vega.shares(points, [label for _, label in STAGES]),
             columns=("Setting", "Stage", "Each, ms", "How many", "In total, ms"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overside.bench.statistics import Estimate
@@ -70,6 +70,9 @@ CONFIG: Spec = {
 _TEXT_FROM = 0.12
 #: Word in the place of a time that no study has published.
 UNPUBLISHED = "unpublished"
+#: Mark in its place in a chart, and the sentence about it.
+UNPUBLISHED_MARK = "?"
+UNPUBLISHED_NOTE = "?: no study has published how long this takes, so it has no length here."
 
 _SIZE_LABEL = (
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB'"
@@ -105,15 +108,13 @@ def point(estimate: Estimate, who: str, how: str = "", **more: Any) -> Point:
     }
 
 
-def stage_points(
-    name: str, times_s: Mapping[str, float], unpublished: Collection[str] = ()
-) -> list[Point]:
+def stage_points(name: str, times_s: Mapping[str, float | None]) -> list[Point]:
     """The parts of a bar of `shares` or `times`: each stage, and its share of the sum of all.
 
-    Stages whose time is `unpublished` have their place and no length.
+    Stages whose time is unpublished, `None`, have their place and no length.
     """
-    times_s = {stage: 0.0 if stage in unpublished else time for stage, time in times_s.items()}
-    whole = sum(times_s.values())
+    known_s = {stage: time_s or 0.0 for stage, time_s in times_s.items()}
+    whole = sum(known_s.values())
     label = f"{name} · {formatting.duration(whole)}"
     return [
         {
@@ -122,11 +123,11 @@ def stage_points(
             "order": order,
             "share": time_s / whole,
             "time_ms": 1e3 * time_s,
-            "time": UNPUBLISHED if stage in unpublished else formatting.duration(time_s),
-            "mark": "?" if stage in unpublished else "",
+            "time": UNPUBLISHED if times_s[stage] is None else formatting.duration(time_s),
+            "mark": UNPUBLISHED_MARK if times_s[stage] is None else "",
             "text": f"{time_s / whole:.0%}" if time_s / whole >= _TEXT_FROM else "",
         }
-        for order, (stage, time_s) in enumerate(times_s.items())
+        for order, (stage, time_s) in enumerate(known_s.items())
     ]
 
 

@@ -185,13 +185,15 @@ class Parameter:
     refers_to: str | None = None
     #: Links that may stand for a device, by themselves or after an agent's name.
     links: tuple[str, ...] = ()
+    #: Emulated cards that run no jobs and may be given all the same.
+    cards: tuple[str, ...] = ()
 
     @staticmethod
     def declared(form: Json) -> Parameter:
         """Returns a parameter of a built-in task."""
         fields = {name: value for name, value in form.items() if name != "name"}
         choices = tuple(choice["name"] for choice in form["choices"])
-        lists = {name: tuple(form[name]) for name in ("links", "words")}
+        lists = {name: tuple(form[name]) for name in ("links", "cards", "words")}
         return Parameter(**fields | lists | {"choices": choices})
 
 

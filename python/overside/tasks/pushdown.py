@@ -1,8 +1,9 @@
 """Measures the cost of a filter on a served table: pushed down, on the client, and on the file.
 
-A sample is made by this module as a process in network namespaces of its own, where nothing else
+A sample is made by this module as a process in a network namespace of its own, where nothing else
 is sent: it starts the server (`overside flow serve-table`) on as many cores as asked for, and the
-client (`pushdown_client`), with the loopback interface or a shaped link between them.
+client (`pushdown_client`), with the loopback interface between them. A link that has a rate is
+virtual: the client computes when the bytes that it received would have come over it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from overside.bench import network_path
 from overside.data import lineitem
 from overside.errors import UserError
 from overside.processes import ProcessError, output
-from overside.tasks.agents import is_loopback, native, place
+from overside.tasks.agents import native, place
 from overside.tasks.common import Json, Machine
 from overside.tasks.programs import Programs, ProgramTask, answer, in_namespaces
 
@@ -60,16 +60,11 @@ class PushdownTask(ProgramTask):
         cores = len(os.sched_getaffinity(0))
         if parameters["cores"] > cores:
             return f"cores={parameters['cores']}, and there are {cores}"
-        reason = network_path.unavailable("direct")
-        if reason is None and parameters["rate"] is not None:
-            reason = network_path.cannot_shape()
-        return reason
+        return network_path.unavailable("direct")
 
     def sample_s(self, parameters: Json) -> float:
         """The queries, one before them, and the check."""
         rows_s = parameters["scale_factor"] * (0.5 if parameters["way"] == "pushdown" else 4.0)
-        if parameters["rate"] is not None and parameters["way"] == "whole-table":
-            rows_s += parameters["scale_factor"] * 8.5 / parameters["rate"]
         return float(_START_S + (parameters["queries"] + 2) * rows_s)
 
     def prepare(self, run_dir: Path, tests: Sequence[Test]) -> str | None:
@@ -97,73 +92,63 @@ def _sample(parameters: Json, said: Json) -> Json:
     def sum_of(name: str) -> float:
         return float(sum(query[name] for query in queries))
 
-    elapsed_ns, count = sum_of("elapsed_ns"), len(queries)
+    count, rows, link = len(queries), said["table_rows"] * len(queries), parameters["rate"]
+    # What the bytes wait for the link comes on top of what was measured.
+    measured_ns = sum_of("elapsed_ns")
+    elapsed_ns = measured_ns + sum_of("late_ns")
     client_s, server_s = sum_of("client_s"), 0.0
-    metrics = {
-        "rate": said["table_rows"] * count * 1e9 / elapsed_ns,
-        "time": elapsed_ns / 1e6 / count,
-    }
+    metrics = {"rate": rows * 1e9 / elapsed_ns, "time": elapsed_ns / 1e6 / count}
     if parameters["way"] == "local":
         client_s, server_s = 0.0, client_s
     else:
         server_s = sum_of("server_s")
         metrics |= {"link_bytes": sum_of("bytes") / count, "client_cpu": client_s * 1e3 / count}
     metrics["server_cpu"] = server_s * 1e3 / count
-    return {
+    where = "loopback" if link is None else f"a virtual link of {link:g} Gb/s"
+    sample: Json = {
         "elapsed_ns": round(elapsed_ns),
         "applied": {
-            "device": f"this machine's cores, {said['link']}",
+            "device": f"this machine's cores, {where}",
             "driver": "DuckDB" if parameters["way"] == "local" else "Arrow Flight SQL",
             "variant": parameters["way"],
             "library": f"duckdb {said['duckdb']}",
-            "provenance": "measured",
+            "provenance": "measured" if link is None else "emulated",
         },
         "metrics": metrics,
         "cpu": {"host_s": client_s, "dpu_s": server_s, "emulator_s": 0.0},
     }
+    if link is not None:
+        sample |= {"provenance": "emulated", "timing": "virtual"}
+        # Work and link overlap wholly, or not at all.
+        link_ns = sum_of("bytes") * 8 / link
+        ends_ns = (max(measured_ns, link_ns), measured_ns + link_ns)
+        sample["bounds"] = {
+            "time": [end / 1e6 / count for end in ends_ns],
+            "rate": [rows * 1e9 / end for end in reversed(ends_ns)],
+        }
+    return sample
 
 
 def _measured(asked: Json) -> Json:
     """Server and client, in the namespaces of this process, which is behind `in_namespaces`."""
-    parameters = asked["parameters"]
     output(["ip", "link", "set", "dev", "lo", "up"], _START_S)
-    if parameters["rate"] is None:
-        return _run(asked, _LOOPBACK, "lo", {}) | {"link": "loopback"}
-    hop = network_path.Hop("direct")
-    try:
-        hop.shape(parameters["rate"])
-        ends = hop.json()
-        pair = (Path(ends[f"{side}_namespace"]).name for side in ("client", "server"))
-        namespaces = dict(zip(("client", "server"), pair, strict=True))
-        found = _run(asked, ends["server_address"], hop.client_interface, namespaces)
-    finally:
-        hop.close()
-    return found | {"link": f"{ends['description']}, {parameters['rate']:g} Gb/s"}
-
-
-def _run(asked: Json, ip: str, interface: str, namespaces: dict[str, str]) -> Json:
     parameters, file = asked["parameters"], asked["file"]
     cores = sorted(os.sched_getaffinity(0))[: parameters["cores"]]
     pinned = ["taskset", "--cpu-list", ",".join(map(str, cores))]
-    logs = Path(asked["logs"])
-    with Programs(logs, asked["name"], asked["timeout_s"], namespaces) as programs:
-        question = {"parameters": parameters, "file": file, "interface": interface}
-        question |= {"server": None, "uri": "", "password": None}
+    with Programs(Path(asked["logs"]), asked["name"], asked["timeout_s"]) as programs:
+        question = {"parameters": parameters, "file": file, "server": None, "uri": ""}
         command = [sys.executable, "-m", "overside.tasks.pushdown_client"]
         if parameters["way"] == "local":
             command = [*pinned, *command]
         else:
-            serve = [native(), "flow", "serve-table", "--json", "--listen", place(ip, 0)]
+            serve = [native(), "flow", "serve-table", "--json", "--listen", place(_LOOPBACK, 0)]
             serve += [f"lineitem={file}", "--threads", str(len(cores)), "--drain", "0"]
-            if not is_loopback(ip):
-                question["password"] = secrets.token_hex(16)
-                password = programs.private_file("password", question["password"] + "\n")
-                serve += ["--password-file", str(password)]
             server = programs.start("server", [*pinned, *serve])
             question["uri"] = f"grpc://{server.announced()['address']}/lineitem"
             question["server"] = server.pid
-        secret = programs.private_file("question", json.dumps(question))
-        found: Json = json.loads(programs.start("client", [*command, str(secret)]).finish())
+        found: Json = json.loads(
+            programs.start("client", [*command, json.dumps(question)]).finish()
+        )
         return found
 
 

@@ -349,7 +349,9 @@ class _Context:
             saved_briefly=_saved_briefly(part.get("host_cpu_saved")),
             confidence=_confidence(is_measured, reasons, self.noise),
             reasons=tuple(reasons),
-            next_step=self._next(decision, is_measured, is_uncertain, target, part),
+            next_step=self._next(
+                decision, is_measured, is_uncertain, target, part, title=self.titles[place]
+            ),
         )
 
     def _of_core(self, place: int, target: Json) -> Json | None:
@@ -395,11 +397,18 @@ class _Context:
         return [reason for reason in dict.fromkeys(reasons) if reason], withheld
 
     def _next(
-        self, decision: str, is_measured: bool, is_uncertain: bool, target: Json, part: Json
+        self,
+        decision: str,
+        is_measured: bool,
+        is_uncertain: bool,
+        target: Json,
+        part: Json,
+        *,
+        title: str,
     ) -> str:
         is_unknown = not is_measured and "interval" not in part["device_bytes_per_s"]
         if is_unknown and decision == "cannot-tell":
-            return NONE_PUBLISHED
+            return f"{NONE_PUBLISHED} ({title} with {_name(target)})"
         if self.view is None:
             return "`overside run quick` measures this host's cores"
         box = formatting.clean(box_name(self.view.manifest.get("box_path") or "BOX"), 200)

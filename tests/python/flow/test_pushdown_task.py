@@ -61,9 +61,20 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said is not None
     assert said.startswith("cores=256, and there are")
     monkeypatch.setattr(network_path, "unavailable", lambda _: None)
-    monkeypatch.setattr(network_path, "cannot_shape", lambda: "no tbf")
-    assert pushdown.TASK.unavailable(asked(), Machine()) is None
-    assert pushdown.TASK.unavailable(asked(rate=1), Machine()) == "no tbf"
+    assert pushdown.TASK.unavailable(asked(rate=1), Machine()) is None
+    monkeypatch.setattr(network_path, "unavailable", lambda _: "no namespaces")
+    assert pushdown.TASK.unavailable(asked(rate=1), Machine()) == "no namespaces"
+
+
+def test_a_slow_link_delays_the_last_rows() -> None:
+    late = pushdown_client.late_ns
+    # 1 Gb/s moves a byte in 8 ns. What came at once has to wait for itself alone.
+    assert late([(100, 7)], 1000, 1) == pytest.approx(8_000)
+    # Both parts take 4,000 ns; the second comes when the first is there, or later.
+    assert late([(0, 7), (1_000, 7)], 1000, 1) == pytest.approx(7_000)
+    assert late([(0, 7), (9_000, 7)], 1000, 1) == pytest.approx(4_000)
+    # A result without rows is messages.
+    assert late([], 1000, 1) == late([(5, 0)], 1000, 1) == pytest.approx(8_000)
 
 
 def test_a_wrong_result_is_a_failed_sample() -> None:
@@ -95,18 +106,22 @@ def test_ways_are_measured_side_by_side(tmp_path: Path) -> None:
     assert "columns and filter pushed down" in page
 
 
-@pytest.mark.skipif(
-    network_path.unavailable("direct") is not None or network_path.cannot_shape() is not None,
-    reason="links cannot be shaped here",
-)
+@needs_namespaces
 def test_a_link_has_the_rate_that_it_is_given(tmp_path: Path) -> None:
-    _, found = taken(tmp_path, way="whole-table", rate=[0.05, 1])
+    run, found = taken(tmp_path, way=["whole-table", "pushdown"], rate=[0.05, 1])
     times = {}
     for sample in found:
         assert sample["status"] == "ok", sample
-        rate = 0.05 if "0.05 Gb/s" in sample["applied"]["device"] else 1.0
-        times[rate] = sample["metrics"]["time"]
-        # Bursts are 4 ms of the rate, and 64 KiB at least.
-        most = rate * 1e6 / 8 * (times[rate] + 60)
-        assert 0 < sample["metrics"]["link_bytes"] < most
-    assert len(times) == 2
+        assert (sample["provenance"], sample["timing"]) == ("emulated", "virtual")
+        rate = 0.05 if "a virtual link of 0.05 Gb/s" in sample["applied"]["device"] else 1.0
+        metrics, way = sample["metrics"], sample["applied"]["variant"]
+        times[rate, way] = metrics["time"]
+        # Bits by rate, in milliseconds, is the least that any link takes.
+        assert metrics["time"] >= metrics["link_bytes"] * 8 / rate / 1e6
+        for name, (low, high) in sample["bounds"].items():
+            assert low <= metrics[name] <= high, name
+    assert len(times) == 4
+    # The whole table is 7 MB, which take 1.1 s at 0.05 Gb/s.
+    assert times[0.05, "whole-table"] > 1_000
+    assert times[0.05, "whole-table"] > 4 * times[0.05, "pushdown"]
+    assert "against link, gb/s" in (run / "report.html").read_text().lower()

@@ -89,8 +89,10 @@ impl Arguments {
         let select = self.select.as_ref().map(|text| Projection::new(columns.schema.clone(), text));
         let select = select.transpose().map_err(in_first)?;
         let select_rows = |batch: RecordBatch| {
-            let batch = filter.as_ref().map_or(Ok(batch.clone()), |filter| filter.apply(&batch))?;
-            select.as_ref().map_or(Ok(batch.clone()), |select| select.apply(&batch))
+            let kept = filter.as_ref().map(|filter| filter.apply(&batch)).transpose()?;
+            let batch = kept.unwrap_or(batch);
+            let selected = select.as_ref().map(|select| select.apply(&batch)).transpose()?;
+            Ok(selected.unwrap_or(batch))
         };
         let schema = select.as_ref().map_or(&columns.schema, Projection::schema).clone();
         let options = self.output.options();

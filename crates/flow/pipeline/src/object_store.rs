@@ -8,15 +8,15 @@
 
 mod http;
 
+use std::error::Error as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStoreExt, PutMode, RetryConfig, WriteMultipart};
+use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMode, RetryConfig, WriteMultipart};
 use rustix::fs::{Mode, OFlags, open};
 use tokio::runtime::Runtime;
 
@@ -31,13 +31,13 @@ const PARTS_AT_ONCE: usize = 4;
 const BUFFER_BYTES: usize = 256 << 10;
 /// Maximum number of times that a request which failed for a temporary reason is sent again.
 const RETRIES: usize = 3;
-/// Longest time for a request with its repetitions.
-const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Bucket with a prefix of object names and the credentials.
 pub struct ObjectStore {
     bucket: AmazonS3,
     runtime: Runtime,
+    /// Beginning of errors: empty if the environment has keys. Without, a machine or a container may lend some.
+    hint: &'static str,
     /// Bucket as `s3://BUCKET`.
     name: String,
     /// Prefix of all object names; empty, or with a slash at its end.
@@ -76,14 +76,20 @@ impl ObjectStore {
         if let Some(other) = endpoint.filter(|endpoint| !endpoint.starts_with("http")) {
             return Err(refused(format!("{other:?} is no http:// or https:// address of a host")));
         }
-        let retry =
-            RetryConfig { max_retries: RETRIES, retry_timeout: TIMEOUT, ..RetryConfig::default() };
+        let keys = [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey];
+        let [has_key, has_secret] = keys.map(|key| builder.get_config_value(&key).is_some());
+        if has_key != has_secret {
+            let name = if has_key { "AWS_SECRET_ACCESS_KEY" } else { "AWS_ACCESS_KEY_ID" };
+            return Err(refused(format!("{name} is not set; object storage needs both keys")));
+        }
+        let retry = RetryConfig { max_retries: RETRIES, ..RetryConfig::default() };
         let builder = builder.with_retry(retry).with_http_connector(http::Connector(certificates));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let prefix = prefix.trim_end_matches('/');
         Ok(Self {
             bucket: builder.build().map_err(|error| refused(error.to_string()))?,
             runtime: runtime.map_err(|error| refused(error.to_string()))?,
+            hint: if has_key { "" } else { NO_KEY },
             name: format!("s3://{bucket}"),
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
         })
@@ -110,12 +116,7 @@ impl ObjectStore {
         };
         if len <= PART_BYTES {
             let mode = if replace { PutMode::Overwrite } else { PutMode::Create };
-            let put = object_store::ObjectStore::put_opts(
-                &self.bucket,
-                &path,
-                part(len)?.into(),
-                mode.into(),
-            );
+            let put = self.bucket.put_opts(&path, part(len)?.into(), mode.into());
             return put.await.map(drop);
         }
         if !replace && self.bucket.head(&path).await.is_ok() {
@@ -141,6 +142,9 @@ impl ObjectStore {
         upload.finish().await.map(drop)
     }
 }
+
+/// Beginning of an error where the environment has no keys.
+const NO_KEY: &str = "AWS_ACCESS_KEY_ID is not set, and this machine lends no keys either: ";
 
 /// Returns an error of the local file.
 fn failed(error: io::Error) -> object_store::Error {
@@ -188,7 +192,10 @@ impl ObjectFile {
         match self.store.runtime.block_on(put) {
             Ok(()) => Ok(len),
             Err(object_store::Error::AlreadyExists { .. }) => Err(Error::Exists(address.into())),
-            Err(error) => Err(failed(io::Error::other(error))),
+            Err(error) => {
+                let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+                Err(failed(io::Error::other(format!("{}{reason}", self.store.hint))))
+            }
         }
     }
 }

@@ -55,12 +55,9 @@ impl Subscribe {
         };
         Ok(Self { output: output.into(), partition, follow: true })
     }
-
-    /// Writes the request as a ticket in JSON.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
 }
+
+crate::input::metadata::json_messages!(Subscribe; parsed);
 
 /// Checks that a descriptor names the pipeline's input.
 ///

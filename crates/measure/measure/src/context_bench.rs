@@ -161,14 +161,8 @@ impl ContextBench<'_> {
                 Setting::Reconfiguration => 1,
             };
             let (model, each_ns) = predict(profile, work, depth)?;
-            let bytes = totals.bytes as f64 / totals.jobs as f64;
-            // MB/s is bytes a microsecond.
-            let rate = each_ns.divide(bytes * 1e3);
-            sample.bound("throughput", [rate.low, rate.high]);
-            if plan.depth == 1 && test.setting == Setting::Static {
-                let us = [each_ns.low, each_ns.high].map(|ns| ns / 1e3);
-                sample.bound("latency_mean", us);
-            }
+            let is_alone = plan.depth == 1 && test.setting == Setting::Static;
+            sample.bound(each_ns, totals.bytes as f64 / totals.jobs as f64, is_alone);
             sample.model = Some(model);
         }
         sample.histogram = (pass.latencies.as_ref()).map(|all| all.to_text());

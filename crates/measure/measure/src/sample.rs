@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use overside_device::{Applied, CpuTime, Provenance, Timing};
-use overside_model::Initiator;
+use overside_model::{Initiator, Interval};
 use overside_probe::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
@@ -342,8 +342,19 @@ impl Sample {
         }
     }
 
+    /// Adds the bounds of the throughput, of jobs of so many bytes that take `each_ns` nanoseconds each, and of the
+    /// latency if one job `is_alone` at a time.
+    pub(crate) fn bound(&mut self, each_ns: Interval, job_bytes: f64, is_alone: bool) {
+        // MB/s is bytes a microsecond.
+        let rate = each_ns.divide(job_bytes * 1e3);
+        self.bound_metric("throughput", [rate.low, rate.high]);
+        if is_alone {
+            self.bound_metric("latency_mean", [each_ns.low / 1e3, each_ns.high / 1e3]);
+        }
+    }
+
     /// Adds the bounds of a figure. They contain the figure itself, which rounds differently.
-    pub(crate) fn bound(&mut self, metric: &str, [low, high]: [f64; 2]) {
+    pub(crate) fn bound_metric(&mut self, metric: &str, [low, high]: [f64; 2]) {
         if let Some(&figure) = self.metrics.get(metric)
             && low.is_finite()
             && high.is_finite()

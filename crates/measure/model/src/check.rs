@@ -15,7 +15,7 @@ use crate::facts::{Fact, Facts, Figure, FigureValue, Ordering, Use};
 use crate::questions::{OrderingFinding, Question, Questions};
 use crate::{Dimension, EvidenceLevel, Interval, Library, NoPrediction, Prediction};
 
-pub use leave_one_out::{Residual, Spread, leave_one_out, spreads};
+pub use leave_one_out::{Residual, Spread, leave_one_out, spreads, without};
 pub use score::{GroupScores, OrderingScores, Scores, Width};
 
 /// All figures and orderings of a collection, compared.

@@ -413,6 +413,19 @@ pub struct Engine {
     pub is_anchored: bool,
 }
 
+/// Returns the names of the emulated cards that run no jobs and have the ratios of DMA: `emulated:` and a profile.
+///
+/// # Errors
+/// As [`profiles`](crate::profiles).
+pub fn cards_of_ratios() -> Result<Vec<String>, overside_config::Error> {
+    let has_ratios = |profile: &crate::Profile| {
+        profile.why_not_emulated().is_some()
+            && ["dma.knee", "pcie.rate"].iter().all(|name| profile.values.contains_key(*name))
+    };
+    let found = crate::profiles()?.into_iter().filter(has_ratios);
+    Ok(found.map(|profile| format!("emulated:{}", profile.name)).collect())
+}
+
 /// Latency in nanoseconds by a card's own ratios, if moving bytes takes no longer than its link does.
 fn anchored_ns(values: &Values<'_>, card: &str, transfer: &Transfer) -> Evaluation {
     let unit_s = values.get(&of(card, "dma.knee"))? / values.get(&of(card, "pcie.rate"))?;

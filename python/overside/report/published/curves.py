@@ -14,7 +14,7 @@ from overside.bench.statistics import RunView, TestSummary
 from overside.report import formatting, groups
 from overside.report.published.conditions import RequestedConditions, conditions_of
 from overside.report.published.figures import Json, machine_of
-from overside.report.published.origin import FROM_THIS, PREDICTED, origin
+from overside.report.published.origin import FROM_THIS, PREDICTED, in_words, origin
 from overside.report.published.study import said
 
 #: The fewest figures that make a curve.
@@ -57,6 +57,7 @@ def curves(
         if fact["kind"] != "measured" or fact.get("flag"):
             continue
         found: dict[str, list[tuple[float, float, str]]] = {}
+        ones: dict[str, list[Json]] = {}
         sources: set[str] = set()
         for one in fact["figures"]:
             wanted = conditions_of(fact, one)
@@ -68,12 +69,15 @@ def curves(
                 continue
             if any(_is_like(test, wanted, along) for test in tests):
                 printed = f"{one['value']} {one['unit']}"
-                found.setdefault(machine_of(fact, one)[0], []).append((at, value, printed))
+                machine = machine_of(fact, one)[0]
+                found.setdefault(machine, []).append((at, value, printed))
+                ones.setdefault(machine, []).append(one)
                 sources |= {origin(test, fact["id"]) for test in tests}
         for machine, points in found.items():
             if len({at for at, _, _ in points}) >= POINTS_MIN:
                 source = FROM_THIS if FROM_THIS in sources else PREDICTED
-                out.append(_curve(fact, machine, sorted(points), source if any(sources) else ""))
+                told = in_words(source, fact, ones[machine]) if any(sources) else ""
+                out.append(_curve(fact, machine, sorted(points), told))
     return out
 
 

@@ -21,7 +21,7 @@ from overside.report.published.figures import (
     size_bytes,
     studies,
 )
-from overside.report.published.origin import origin
+from overside.report.published.origin import in_words, origin
 from overside.report.published.study import said
 from overside.report.sweeps import Point, Series, Sweep
 from overside.tasks.offload import QUERIES
@@ -121,7 +121,7 @@ def _splits(fact: Json, sweep: Sweep) -> Iterator[tuple[Figure, Series, Point]]:
         shown = figure(fact, one, fact["device"], what, differs)
         # The CPU alone was measured here.
         source = origin(point.test, fact["id"]) if point.asked != 0.0 else ""
-        yield replace(shown, origin=source), series, point
+        yield replace(shown, origin=in_words(source, fact, [one])), series, point
 
 
 def _split_differences(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
+from overside import _core
 from overside.bench.statistics import TestSummary
 from overside.report import formatting
+from overside.report.published.figures import Json
 from overside.report.published.study import said
 
 FROM_THIS = "from this figure"
@@ -20,6 +23,23 @@ def origin(test: TestSummary, fact: str) -> str:
     if test.provenance != "emulated" or facts is None:
         return ""
     return FROM_THIS if {fact, said(fact).get("derived")} & set(facts) else PREDICTED
+
+
+_without = cache(_core.facts_without)
+
+
+def in_words(source: str, fact: Json, figures: Iterable[Json]) -> str:
+    """Returns the origin in words; of a figure that rests on those published also what the model
+    says without them."""
+    if source != FROM_THIS:
+        return source
+    names = ("".join([fact["id"], *(f"[{key}]" for key in one["path"])]) for one in figures)
+    factors = [factor for name in names if (factor := _without(name)) is not None]
+    if not factors:
+        return f"{source}; without it there is no prediction"
+    low, high = min(factors), max(factors)
+    times = formatting.times(low) if low == high else formatting.span(low, high)
+    return f"{source}; the prediction without it is {times} times the published one"
 
 
 @dataclass(frozen=True)

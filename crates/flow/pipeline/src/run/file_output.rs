@@ -2,7 +2,6 @@
 //! complete.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -158,10 +157,9 @@ impl FileOutput {
                 Place::Directory(directory.clone())
             }
             Destination::ObjectStore(address) => {
-                let text = |(name, value): (OsString, OsString)| {
-                    Some((name.into_string().ok()?, value.into_string().ok()?))
-                };
-                let variables = std::env::vars_os().filter_map(text);
+                let variables = std::env::vars_os().filter_map(|(name, value)| {
+                    name.into_string().ok().zip(value.into_string().ok())
+                });
                 Place::Bucket(Arc::new(ObjectStore::new(address, variables)?))
             }
             other => return Err(Error::Refused(format!("{other} has no files"))),

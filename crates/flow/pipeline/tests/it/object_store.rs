@@ -74,7 +74,7 @@ fn what_is_missing_is_said() {
         error.to_string()
     };
     let error = refusal("s3://flows/x", variables("http://h")[..2].into());
-    assert!(error.contains("SecretAccessKey"), "{error}");
+    assert!(error.contains("AWS_SECRET_ACCESS_KEY is not set"), "{error}");
     let error = refusal("s3://a", variables("http://h"));
     assert!(error.contains("s3://BUCKET/PREFIX"), "{error}");
     let error = refusal("s3://flows", variables("ftp://x"));

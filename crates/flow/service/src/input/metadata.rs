@@ -91,29 +91,33 @@ impl BatchMetadata {
             false => Err(MetadataError("the sequence number is too large".into())),
         }
     }
-
-    /// Writes the metadata as the JSON that is sent.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        // Strings and numbers become JSON always.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
 }
 
-impl AcknowledgementMetadata {
-    /// Parses an acknowledgement; `None` if the bytes are something else.
-    #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let is_short = bytes.len() <= METADATA_BYTES_MAX;
-        is_short.then(|| serde_json::from_slice(bytes).ok())?
-    }
-
-    /// Writes the metadata as the JSON that is sent.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
+/// Gives types their JSON, and those after `parsed` a reader of it.
+macro_rules! json_messages {
+    ($($type:ty),*; parsed $($parsed:ty),*) => {
+        $(impl $type {
+            /// Writes it as the JSON that is sent.
+            #[must_use]
+            pub fn to_bytes(&self) -> Vec<u8> {
+                // Strings and numbers become JSON always.
+                serde_json::to_vec(self).unwrap_or_default()
+            }
+        })*
+        $(impl $parsed {
+            /// Parses the metadata of a message; `None` if the bytes are something else.
+            #[must_use]
+            pub fn parse(bytes: &[u8]) -> Option<Self> {
+                let is_short = bytes.len() <= $crate::input::metadata::METADATA_BYTES_MAX;
+                is_short.then(|| serde_json::from_slice(bytes).ok())?
+            }
+        })*
+    };
 }
+
+pub(crate) use json_messages;
+
+json_messages!(BatchMetadata, AcknowledgementMetadata; parsed AcknowledgementMetadata);
 
 /// Returns a name, or 32 digits derived from it if it is too long.
 pub fn bounded_name(name: String) -> String {

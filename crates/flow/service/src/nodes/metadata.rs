@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::input::metadata::METADATA_BYTES_MAX;
-
 /// Longest command in bytes.
 const COMMAND_BYTES_MAX: usize = 2 << 20;
 
@@ -40,20 +38,7 @@ pub struct PieceMetadata {
     pub cpu_ns: u64,
 }
 
-impl PieceMetadata {
-    /// Parses the metadata of a message; `None` if the bytes are something else.
-    #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let is_short = bytes.len() <= METADATA_BYTES_MAX;
-        is_short.then(|| serde_json::from_slice(bytes).ok())?
-    }
-
-    /// Writes the metadata as the JSON that is sent.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-}
+crate::input::metadata::json_messages!(PieceMetadata; parsed PieceMetadata);
 
 /// The stage that a command has; `None` if it is another one.
 #[must_use]

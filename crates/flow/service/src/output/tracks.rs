@@ -80,13 +80,9 @@ impl TracksTicket {
             _ => Ok(None),
         }
     }
-
-    /// Writes the request as a ticket in JSON.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
-    }
 }
+
+crate::input::metadata::json_messages!(TracksTicket; parsed);
 
 /// Columns of the id and the time.
 #[derive(Serialize, Deserialize)]

@@ -121,12 +121,7 @@ fn in_virtual_time(
     (sample.metrics).retain(|name, _| !name.ends_with("_utilisation") && name != "post_time");
     sample.model = Some(emulated.model.clone());
     if let Some(each_ns) = emulated.each_ns {
-        // MB/s is bytes a microsecond.
-        let rate = each_ns.divide(test.buffer_size as f64 * 1e3);
-        sample.bound("throughput", [rate.low, rate.high]);
-        if depth == 1 {
-            sample.bound("latency_mean", [each_ns.low / 1e3, each_ns.high / 1e3]);
-        }
+        sample.bound(each_ns, test.buffer_size as f64, depth == 1);
     }
     sample.warnings.extend(emulated.warnings.iter().cloned());
     Ok(sample)

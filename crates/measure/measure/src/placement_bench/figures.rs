@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use overside_device::{CpuTime, Lifecycle, Operation};
-use overside_placement::{Report, Target, TargetReport};
+use overside_model::Interval;
+use overside_placement::{Policy, Report, Target, TargetReport};
 use overside_probe::Failure;
 
 use super::{PlacementBench, target_report};
@@ -178,6 +179,19 @@ impl Figures {
         metrics.0
     }
 
+    /// Lowest and highest throughput in MB/s if each job of a device took the ends of `each_ns` and not what is
+    /// typical. Shares are fixed, so the time changes by as much as the longest of the targets works.
+    fn bounds(&self, device: Target, each_ns: Interval) -> [f64; 2] {
+        let own_ns = self.busy_ns[device.index()] as f64;
+        let others = self.targets().filter(|target| *target != device);
+        let others_ns = others.map(|target| self.busy_ns[target.index()]).max().unwrap_or(0) as f64;
+        let besides_ns = nanoseconds(self.elapsed) as f64 - own_ns.max(others_ns);
+        let with = |ns: f64| {
+            self.work().bytes as f64 * 1e3 / (besides_ns + others_ns.max(own_ns * ns / each_ns.typ))
+        };
+        [with(each_ns.high), with(each_ns.low)]
+    }
+
     /// Returns warnings for readers of the figures.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         warnings(&SampleCounts {
@@ -248,12 +262,14 @@ impl PlacementBench<'_> {
                 patterns: patterns.cloned().unwrap_or_default(),
                 ..overside_model::Work::new(self.test.operation, source_bytes, destination_bytes)
             };
-            let anew = overside_model::Work {
-                setting: overside_model::Setting::Reconfiguration,
-                ..work.clone()
-            };
-            let (mut model, _) = predict(profile, work, 1)?;
+            let (mut model, each_ns) = predict(profile, work.clone(), self.test.depth)?;
+            if self.test.setting == Setting::Static && self.policy != Policy::Adaptive {
+                sample.bound_metric("throughput", figures.bounds(lead, each_ns));
+            }
             if self.test.setting == Setting::Reconfiguration {
+                // The time is that of a job; what it rests on includes setting the device up.
+                let setting = overside_model::Setting::Reconfiguration;
+                let anew = overside_model::Work { setting, ..work };
                 let (with_set_up, _) = predict(profile, anew, 1)?;
                 (model.missing, model.facts) = (with_set_up.missing, with_set_up.facts);
             }

@@ -29,6 +29,8 @@ pub(super) fn spec() -> TaskSpec {
     variants.extend(Transport::ALL.map(Transport::name));
     let device = Parameter {
         links: Link::ALL.map(Link::name).into(),
+        // A profile of the user's that is wrong is named where it is used.
+        cards: overside_model::dma::cards_of_ratios().unwrap_or_default(),
         ..Parameter::text(
             "device",
             "what the bytes go over: shm (shared memory), ucx (RDMA where there is a card, else \

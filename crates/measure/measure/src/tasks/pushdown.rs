@@ -28,8 +28,8 @@ pub(super) fn spec() -> TaskSpec {
         Parameter::number("selectivity", "rows that are selected", 0.001, 100.0).default(1).unit("%"),
         Parameter::integer("columns", "columns that are selected, from the first", 1, 16).default(16),
         Parameter::integer("cores", "cores of the side that has the file", 1, 256).default(1),
-        Parameter::number("rate", "link of so many Gb/s between two network namespaces, shaped by \
-            the kernel (tbf); without one, loopback", 0.01, 400.0).unit("Gb/s"),
+        Parameter::number("rate", "rate of a virtual link from server to client, on \
+            which what was measured over loopback takes longer; loopback alone without one", 0.01, 400.0).unit("Gb/s"),
         Parameter::integer("queries", "queries of a sample, one after the other", 1, 1000).default(3),
     ];
     TaskSpec {

@@ -89,6 +89,8 @@ pub struct Parameter {
     pub refers_to: Option<Reference>,
     /// Links that may be given in place of a device, by themselves or after an agent's name.
     pub links: Vec<&'static str>,
+    /// Names of the emulated cards that may be given although they run no jobs.
+    pub cards: Vec<String>,
 }
 
 /// One of the values that a parameter can have.
@@ -115,6 +117,7 @@ impl Parameter {
             words: Vec::new(),
             refers_to: None,
             links: Vec::new(),
+            cards: Vec::new(),
         }
     }
 

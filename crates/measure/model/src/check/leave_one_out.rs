@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::distance;
 use crate::Library;
-use crate::facts::{Facts, Use};
+use crate::facts::{Facts, Figure, Use};
 use crate::{EvidenceLevel, Interval};
 
 /// Share of figures that an interval shall hold.
@@ -61,26 +61,27 @@ pub fn leave_one_out(facts: &Facts, library: &Library) -> Vec<Residual> {
     let figures = (facts.facts.iter())
         .filter(|fact| fact.purpose == Use::Calibrate && !fact.is_doubtful())
         .flat_map(|fact| fact.figures());
-    figures
-        .filter_map(|figure| {
-            let claim = super::claim(&figure)?;
-            let prediction = claim.question.answer(&library.without_figure(&figure)).ok()?;
-            // What a profile cannot do without cannot be left out.
-            let stays = prediction.facts.contains(&figure.fact.id);
-            if stays && figure.fact.figures().len() == 1 {
-                return None;
-            }
-            let miss = distance(&figure.value, claim.unit_in_base, prediction.interval)?;
-            Some(Residual {
-                name: figure.name(),
-                fact: figure.fact.id.clone(),
-                scenario: claim.question.scenario().to_owned(),
-                closeness: prediction.closeness,
-                factor: miss.exp(),
-                needed: needed(miss, prediction.interval, prediction.closeness),
-            })
-        })
-        .collect()
+    figures.filter_map(|figure| without(&figure, library)).collect()
+}
+
+/// Predicts a figure from a library without it. `None` if nothing can be predicted then.
+pub fn without(figure: &Figure<'_>, library: &Library) -> Option<Residual> {
+    let claim = super::claim(figure)?;
+    let prediction = claim.question.answer(&library.without_figure(figure)).ok()?;
+    // What a profile cannot do without cannot be left out.
+    let stays = prediction.facts.contains(&figure.fact.id);
+    if stays && figure.fact.figures().len() == 1 {
+        return None;
+    }
+    let miss = distance(&figure.value, claim.unit_in_base, prediction.interval)?;
+    Some(Residual {
+        name: figure.name(),
+        fact: figure.fact.id.clone(),
+        scenario: claim.question.scenario().to_owned(),
+        closeness: prediction.closeness,
+        factor: miss.exp(),
+        needed: needed(miss, prediction.interval, prediction.closeness),
+    })
 }
 
 /// The own doubt of a prediction that just reaches a figure `miss` away, on a logarithmic scale.

@@ -112,3 +112,27 @@ fn bounds_of_many_jobs_and_of_new_contexts_contain_the_figure() {
     // This machine's own cores have no such bounds.
     assert!(measured(&mut Worker::new(), &data.test("compress-deflate")).bounds.is_empty());
 }
+
+/// The bounds of a placement are those of its device, as far as the CPU lets them show.
+#[test]
+fn bounds_of_a_placement_narrow_with_the_share_of_the_device() {
+    let data = DataSet::new(&text(4 << 20));
+    let width = |placement: &str| {
+        let test = Test {
+            device: "emulated:bf2".into(),
+            buffer_size: 65536,
+            placement: Some(placement.parse().unwrap()),
+            ..data.test("compress-deflate")
+        };
+        let sample = measured(&mut Worker::new(), &test);
+        let found = sample.metrics["throughput"];
+        let [low, high] = *sample.bounds.get("throughput").unwrap_or(&[found; 2]);
+        assert!(low <= found && found <= high, "{placement}: {low} {found} {high}");
+        high / low
+    };
+    let [all, half, none] = ["device", "split:50", "cpu"].map(width);
+    assert!(all > 1.5 && all > half, "{all} {half}");
+    assert!(half >= 1.0 && none == 1.0, "{half} {none}");
+    // A controller would share differently with another device.
+    assert_eq!(width("adaptive"), 1.0);
+}
