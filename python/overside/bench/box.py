@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from overside import _core, amounts, strict_json, tasks
-from overside.bench import check
+from overside.bench import check, studies
 from overside.bench.problems import InvalidBoxError, Problem
 from overside.errors import Exit, UserError, as_user_error
 from overside.tasks.common import LOCAL, Json, Machine, Task
@@ -118,17 +118,22 @@ def box_name(path: str) -> str:
     It is the name of a ready-made box, also of another installation, and otherwise the path.
     """
     name = Path(path).stem
+    if Path(path).parts[-3:-1] == ("boxes", studies.DIRECTORY) and name in studies.figures():
+        return f"{studies.PREFIX}{name}"
     ready = ready_made().get(name)
     is_packaged = Path(path).parts[-3:] == ("overside", "boxes", f"{name}.json")
     return name if ready is not None and (is_packaged or str(ready) == path) else path
 
 
 def find(name: str) -> Path:
-    """The file of a box given as a path, or as the name of a ready-made one.
+    """The file of a box given as a path, or as the name of a ready-made one or of a figure of a
+    study (`figure:S1.7`).
 
     Raises `UserError` if there is none.
     """
     path = Path(name)
+    if name.startswith(studies.PREFIX) and not path.exists():
+        return find(studies.box_of(name))
     if path.is_file():
         return path
     known = ready_made()

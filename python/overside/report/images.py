@@ -11,6 +11,8 @@ from overside.drawing import complete
 from overside.report import charts, formatting, groups, sample_charts, sweep_charts, sweeps, vega
 from overside.report.charts import Chart
 from overside.report.groups import Group
+from overside.report.published import core, reproductions
+from overside.report.study_charts import charts as study_charts
 
 #: The most charts of a run.
 CHARTS_MAX = 200
@@ -81,6 +83,9 @@ def _charts(view: RunView) -> Iterator[tuple[str, Chart]]:
     for sweep in sweeps.sweeps(view):
         for chart in sweep_charts.charts(sweep):
             yield f"{sweep.title} with {sweep.label}", chart
+    for found in reproductions(view, core()):
+        for chart in study_charts(found):
+            yield found.figure.name, chart
 
 
 def _sample_charts(view: RunView) -> Iterator[tuple[str, Chart]]:

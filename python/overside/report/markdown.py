@@ -14,6 +14,7 @@ from overside.report import (
     nodes,
     published,
     run_details,
+    study_charts,
     sweeps,
     view_model,
 )
@@ -79,6 +80,7 @@ def markdown(view: RunView, pictures: Sequence[tuple[str, str]] = ()) -> str:
         lines += ["## Charts", ""]
         lines += [f"![{escape(title)}]({path})\n" for title, path in pictures]
     lines += _nodes(view)
+    lines += _studies(view)
     lines += _sweeps(view)
     lines += _advice(view, best.advise(view))
     lines += _emulated(view)
@@ -89,6 +91,17 @@ def markdown(view: RunView, pictures: Sequence[tuple[str, str]] = ()) -> str:
     lines += _about(view)
     lines += _audit(view)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _studies(view: RunView) -> list[str]:
+    lines: list[str] = []
+    for found in published.reproductions(view, published.core()) if view.tests else []:
+        figure = found.figure
+        lines += [f"## {escape(figure.name)}, {escape(figure.label)}", ""]
+        lines += [f"{escape(part)}\n" for part in (figure.caption, figure.differs) if part]
+        rows = [[*map(escape, row)] for row in study_charts.table(found.pairs)]
+        lines += table(study_charts.COLUMNS, rows) if rows else []
+    return lines
 
 
 def _audit(view: RunView) -> list[str]:

@@ -33,6 +33,7 @@ from overside.report import (
     nodes,
     published,
     run_details,
+    study_charts,
     sweep_charts,
     sweeps,
     test_table,
@@ -42,6 +43,7 @@ from overside.report import (
 from overside.report.best import Advice
 from overside.report.charts import Chart
 from overside.report.groups import Group
+from overside.report.published import Reproduction
 from overside.report.sweeps import Sweep
 from overside.tasks.common import Json
 
@@ -82,6 +84,7 @@ def page(view: RunView) -> str:
     if not panels:
         context["sections"] = [one for one in context["sections"] if one[0] != "operations"]
     context |= {"charts": panels, "charts_left_out": left_out, "sweeps": shared}
+    context["studies"] = [_study(one, specs) for one in context["studies"]]
     return render("page.html.j2", specs, context)
 
 
@@ -181,11 +184,13 @@ def _context(view: RunView) -> Json:
     matrix, emulated = _matrix(advice), _emulated(view)
     others = published.comparisons(view, published.core()) if view.tests else []
     hidden = len(view.tests) - len(rows)
+    of_studies = published.reproductions(view, published.core()) if view.tests else []
     where, no_where = advised.of_run(view)
     by_node = nodes.table(view)
     sections = [
         ("verdict", "Verdict", True),
         ("nodes", "By node", by_node is not None),
+        ("study", "The study’s figure", bool(of_studies)),
         ("operations", "Charts", any(t.status in ("ok", "invalid") for t in view.tests)),
         ("coprocessing", "Co-processing", any(sweeps.placed(t) for t in view.tests)),
         ("where", "Placement", where is not None or bool(no_where)),
@@ -228,6 +233,7 @@ def _context(view: RunView) -> Json:
         "matrix": matrix,
         "emulated": emulated,
         "published": others,
+        "studies": of_studies,
         "rows": rows,
         "rows_left_out": f"{hidden:,} more tests are in samples.csv." if hidden else "",
         "same": view_model.parameters(view_model.constants(view)),
@@ -328,6 +334,16 @@ def _thin(sizes: Sequence[int]) -> list[int]:
         return list(sizes)
     last = len(sizes) - 1
     return [sizes[round(index * last / (SIZES_MAX - 1))] for index in range(SIZES_MAX)]
+
+
+def _study(found: Reproduction, specs: Json) -> Json:
+    """A figure of a study with its charts, whose specifications go to `specs`."""
+    drawn = []
+    for chart in study_charts.charts(found):
+        place = f"{chart.id}-{found.figure.id.replace('.', '-')}"
+        specs[place] = chart.spec | {"config": vega.CONFIG}
+        drawn.append({**vars(chart), "id": place})
+    return {**vars(found), "charts": drawn, "alone": study_charts.alone(found)}
 
 
 def _charts(view: RunView) -> tuple[list[Json], Json, str]:

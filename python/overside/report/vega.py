@@ -131,7 +131,8 @@ def stage_points(name: str, times_s: Mapping[str, float | None]) -> list[Point]:
     ]
 
 
-def _channel(field: str, kind: str, **more: Any) -> Spec:
+def channel(field: str, kind: str, **more: Any) -> Spec:
+    """The encoding of a field of the points."""
     return {"field": field, "type": kind, **more}
 
 
@@ -141,7 +142,7 @@ def _scale(domain: Sequence[Any], values: Sequence[Any], **legend: Any) -> Spec:
     return {"scale": {"domain": list(domain), "range": list(values)}, "legend": legend}
 
 
-def _layer(
+def layer(
     mark: str, look: Mapping[str, Any], points: Sequence[Mapping[str, Any]] | None = None, **on: Any
 ) -> Spec:
     """Marks of one look; `on` says which field of the points is drawn on which channel."""
@@ -170,8 +171,8 @@ def palette_of(points: Sequence[Point], provenance: str) -> Spec:
         # The title names it.
         colour["legend"] = shape["legend"] = None
     return {
-        "color": _channel("who", "nominal", **colour),
-        "shape": _channel("who", "nominal", **shape),
+        "color": channel("who", "nominal", **colour),
+        "shape": channel("who", "nominal", **shape),
     }
 
 
@@ -184,7 +185,7 @@ def _dash(points: Sequence[Point]) -> Spec:
     unique = [how for how, _ in lines.most_common()]
     styles = [DASHES[index % len(DASHES)] for index in range(len(unique))]
     scale = _scale(unique, styles, symbolType=DASH_SYMBOL, labelOffset=16)
-    return {"strokeDash": _channel("how", "nominal", **scale)}
+    return {"strokeDash": channel("how", "nominal", **scale)}
 
 
 def _is_squashing(points: Sequence[Point]) -> bool:
@@ -200,12 +201,12 @@ def _value_axis(unit: str, values: Sequence[float], *, squashed: bool = False) -
     """The axis of the figures: from zero, or logarithmic and saying so."""
     smallest, largest = min(values), max(values)
     if smallest > 0 and (squashed or largest / smallest > LOG_FROM):
-        ticks, scale = _log_axis(smallest, largest)
+        ticks, scale = log_axis(smallest, largest)
         return {"scale": scale, "axis": {"title": f"{unit} (log scale)", "values": ticks}}
     above = [value for value in values if value > 0]
     if smallest == 0 and above and largest / min(above) > LOG_FROM:
         # Some cost nothing, which a logarithm has no place for.
-        ticks, _ = _log_axis(min(above), largest)
+        ticks, _ = log_axis(min(above), largest)
         powers = [tick for tick in ticks if math.log10(tick) % 1 == 0]
         scale = {"type": "symlog", "constant": min(above), "domain": [0, max(largest, ticks[-1])]}
         axis = {"title": f"{unit} (log scale)", "values": [0, *powers], "format": ",~r"}
@@ -217,7 +218,7 @@ def _from_zero(unit: str) -> Spec:
     return {"scale": {"zero": True, "nice": True}, "axis": {"title": unit}}
 
 
-def _log_axis(smallest: float, largest: float) -> tuple[list[float], Spec]:
+def log_axis(smallest: float, largest: float) -> tuple[list[float], Spec]:
     """Ticks at 1, 2, 5, 10, ... that enclose the bounds, or at powers of ten where those would be
     many; and the scale that ends with them."""
     first, last = math.floor(math.log10(smallest)), math.ceil(math.log10(largest))
@@ -240,8 +241,8 @@ def _curves(
         "data": {"values": list(points)},
         "encoding": {"x": x, "color": palette["color"], "detail": {"field": "label"}},
         "layer": [
-            _layer("line", {"strokeWidth": 1.75}, y=value, **_dash(points)),
-            _layer("point", {"filled": True, "size": size, "opacity": 1}, y=value, **symbols),
+            layer("line", {"strokeWidth": 1.75}, y=value, **_dash(points)),
+            layer("point", {"filled": True, "size": size, "opacity": 1}, y=value, **symbols),
         ],
     }
 
@@ -264,7 +265,7 @@ def lines(
     bounds = [point[end] for point in points for end in ("low", "high")]
     bounds += [point["value"] for curve in curves for point in curve]
     y = {"type": "quantitative", **_value_axis(unit, bounds, squashed=_is_squashing(points))}
-    x = _channel(
+    x = channel(
         "x",
         "quantitative",
         scale={"type": "log", "base": 2, "nice": False, "padding": 14},
@@ -279,10 +280,10 @@ def lines(
     )
     palette = palette_of(points, provenance)
     spec = _curves(points, x, y, palette=palette, tooltip=_of_size(unit), size=52)
-    spec["layer"].insert(0, _layer("rule", {"strokeWidth": 1.5}, **_ends(y)))
+    spec["layer"].insert(0, layer("rule", {"strokeWidth": 1.5}, **_ends(y)))
     band = [point for point in points if point.get("bounded")]
     if band:
-        spec["layer"].insert(0, _layer("area", {"fillOpacity": 0.15}, band, **_ends(y)))
+        spec["layer"].insert(0, layer("area", {"fillOpacity": 0.15}, band, **_ends(y)))
     for place, curve in enumerate(curves):
         spec["layer"] += _published(curve, y, place)
     return spec
@@ -298,16 +299,16 @@ def _published(curve: Sequence[Point], y: Spec, place: int) -> list[Spec]:
     dashed = {"strokeDash": [6, 4], "strokeWidth": 1.5}
     hollow = {"filled": False, "size": 30, "strokeWidth": 1.25, "opacity": 1, "shape": "circle"}
     return [
-        _layer("line", dashed, curve, **shared),
-        _layer("point", hollow, curve, tooltip=tooltip, **shared),
-        _layer("text", name, curve, text={"field": "name"}, **shared),
+        layer("line", dashed, curve, **shared),
+        layer("point", hollow, curve, tooltip=tooltip, **shared),
+        layer("text", name, curve, text={"field": "name"}, **shared),
     ]
 
 
 def rounds(points: Sequence[Point], unit: str, provenance: str) -> Spec:
     """A figure of each round. A point has `round`, `value` and, as text, `median`."""
     last = max(point["round"] for point in points)
-    x = _channel(
+    x = channel(
         "round",
         "quantitative",
         scale={"domain": [1, max(last, 2)], "nice": False, "padding": 14},
@@ -329,7 +330,7 @@ def histogram(points: Sequence[Point], provenance: str) -> Spec:
     ends = [point[end] for point in points for end in ("from", "to")]
     axis = {"title": "Latency (log scale)", "labelExpr": _TIME_LABEL, "grid": False}
     scale = {"type": "log", "domain": [min(ends), max(ends)], "nice": False}
-    step = _channel("from", "quantitative", scale=scale, axis=axis)
+    step = channel("from", "quantitative", scale=scale, axis=axis)
     tooltip = _tooltip(label="What", range="Latency", share="Share of jobs")
     value = {"field": "value", "type": "quantitative", "axis": {"title": "% of jobs"}}
     look = {"interpolate": "step-after", "strokeWidth": 1.5, "fillOpacity": 0.08, "line": True}
@@ -338,8 +339,8 @@ def histogram(points: Sequence[Point], provenance: str) -> Spec:
         "data": {"values": list(points)},
         "encoding": {"x": step, "color": colour, "detail": {"field": "label"}},
         "layer": [
-            _layer("area", look, y={**value, "stack": None}),
-            _layer("point", {"opacity": 0, "size": 60}, y=value, tooltip=tooltip),
+            layer("area", look, y={**value, "stack": None}),
+            layer("point", {"opacity": 0, "size": 60}, y=value, tooltip=tooltip),
         ],
     }
 
@@ -351,7 +352,7 @@ def _ends(y: Spec, low: str = "low", high: str = "high") -> Spec:
 def _names(limit: int) -> Spec:
     """The names of bars, drawn next to them."""
     axis = {"title": None, "labelLimit": limit}
-    return _channel("label", "nominal", sort=None, axis=axis)
+    return channel("label", "nominal", sort=None, axis=axis)
 
 
 def bars(points: Sequence[Point], unit: str, colour: str = "series-1") -> Spec:
@@ -364,8 +365,8 @@ def bars(points: Sequence[Point], unit: str, colour: str = "series-1") -> Spec:
         "data": {"values": list(points)},
         "encoding": {"y": _names(220)},
         "layer": [
-            _layer("bar", bar, x={**x, "field": "value"}, tooltip=_of_size(unit)),
-            _layer("rule", rule, x={**x, "field": "low"}, x2={"field": "high"}),
+            layer("bar", bar, x={**x, "field": "value"}, tooltip=_of_size(unit)),
+            layer("rule", rule, x={**x, "field": "low"}, x2={"field": "high"}),
         ],
     }
 
@@ -407,8 +408,8 @@ def changes(points: Sequence[Point]) -> Spec:
     x = {"type": "quantitative", "scale": scale, "axis": axis}
     told = [one for one in _VERDICTS if any(point["verdict"] == one for point in points)]
     colours, shapes = zip(*(_VERDICTS[one] for one in told), strict=True)
-    colour = _channel("verdict", "nominal", **_scale(told, colours))
-    shape = _channel("verdict", "nominal", **_scale(told, shapes))
+    colour = channel("verdict", "nominal", **_scale(told, colours))
+    shape = channel("verdict", "nominal", **_scale(told, shapes))
     tooltip = _tooltip(label="What", change="Change", interval="Interval", verdict="Verdict")
     name = {"align": "left", "baseline": "middle", "dy": -13, "fontSize": 10.5, "limit": 620}
     interval = {"strokeWidth": 1.5, "clip": True}
@@ -417,9 +418,9 @@ def changes(points: Sequence[Point]) -> Spec:
     return {
         "height": 34 * len(points),
         "data": {"values": list(points)},
-        "encoding": {"y": _channel("label", "nominal", sort=None, axis=None)},
+        "encoding": {"y": channel("label", "nominal", sort=None, axis=None)},
         "layer": [
-            _layer(
+            layer(
                 "rule",
                 unchanged,
                 [{"at": 1}],
@@ -427,11 +428,11 @@ def changes(points: Sequence[Point]) -> Spec:
                 y={"value": 0},
                 y2={"value": "height"},
             ),
-            _layer("rule", interval, x={**x, "field": "low"}, x2={"field": "high"}, color=colour),
-            _layer(
+            layer("rule", interval, x={**x, "field": "low"}, x2={"field": "high"}, color=colour),
+            layer(
                 "point", dot, x={**x, "field": "value"}, color=colour, shape=shape, tooltip=tooltip
             ),
-            _layer(
+            layer(
                 "text",
                 name,
                 x={"value": 4},
@@ -454,17 +455,17 @@ def grid(points: Sequence[Point], unit: str, rows: str) -> Spec:
     down = {"title": rows, "grid": False}
     # Text has to be read on the darkest.
     scale = {"type": "log" if wide else "linear", "range": [0.04, 0.5]}
-    opacity = _channel("value", "quantitative", scale=scale, legend=None)
+    opacity = channel("value", "quantitative", scale=scale, legend=None)
     return {
         "height": 26 * len({point["row"] for point in points}),
         "data": {"values": list(points)},
         "encoding": {
-            "x": _channel("buffer", "ordinal", sort=[name for _, name in sizes], axis=across),
-            "y": _channel("row", "ordinal", sort="descending", axis=down),
+            "x": channel("buffer", "ordinal", sort=[name for _, name in sizes], axis=across),
+            "y": channel("row", "ordinal", sort="descending", axis=down),
         },
         "layer": [
-            _layer("rect", {"color": "var(--series-1)"}, opacity=opacity, tooltip=_of_size(unit)),
-            _layer("text", {"color": "var(--ink)", "fontSize": 10.5}, text={"field": "short"}),
+            layer("rect", {"color": "var(--series-1)"}, opacity=opacity, tooltip=_of_size(unit)),
+            layer("text", {"color": "var(--ink)", "fontSize": 10.5}, text={"field": "short"}),
         ],
     }
 
@@ -472,13 +473,13 @@ def grid(points: Sequence[Point], unit: str, rows: str) -> Spec:
 def latencies(points: Sequence[Point], order: Sequence[str], provenance: str) -> Spec:
     """Latency in µs (`value`) at each `percentile`, in the given order."""
     values = [point["value"] for point in points]
-    ticks, scale = _log_axis(min(values), max(values))
+    ticks, scale = log_axis(min(values), max(values))
     up = {"title": "Latency (log scale)", "values": ticks, "labelExpr": _TIME_LABEL}
     across = {"title": "Share of jobs at or below", "labelAngle": 0, "grid": False}
     tooltip = _tooltip(label="What", percentile="Share of jobs", median="µs", interval="Interval")
     return _curves(
         points,
-        _channel("percentile", "ordinal", sort=list(order), axis=across),
+        channel("percentile", "ordinal", sort=list(order), axis=across),
         {"type": "quantitative", "scale": scale, "axis": up},
         palette=palette_of(points, provenance),
         tooltip=tooltip,
@@ -513,18 +514,18 @@ def over_time(
     def panel(values: Sequence[Point], axis: Spec, pixels: tuple[int, int]) -> Spec:
         top, bottom = pixels
         scale = {**axis["scale"], "range": [bottom, top]}
-        y = _channel("value", "quantitative", scale=scale, axis={**axis["axis"], "orient": "left"})
-        return _layer("line", line, values, x={**x, "field": "s"}, y=y, color=colour)
+        y = channel("value", "quantitative", scale=scale, axis={**axis["axis"], "orient": "left"})
+        return layer("line", line, values, x={**x, "field": "s"}, y=y, color=colour)
 
     dark = [{"begin": one["begin"], "end": one["end"]} for one in spans if one.get("dark", True)]
     layers = [
-        _layer("rect", shade, dark, x={**x, "field": "begin"}, x2={"field": "end"}),
+        layer("rect", shade, dark, x={**x, "field": "begin"}, x2={"field": "end"}),
         panel(points, _from_zero("MB/s"), _TRAFFIC_PANEL),
     ]
     if named:
         text = {"field": "name", "type": "nominal"}
         at = {**x, "field": "s"}
-        layers.append(_layer("text", names, named, x=at, y={"value": 0}, text=text))
+        layers.append(layer("text", names, named, x=at, y={"value": 0}, text=text))
     if times:
         axis = _value_axis("µs", [point["value"] for point in times], squashed=True)
         layers.append(panel(times, axis, _TIMES_PANEL))
@@ -575,7 +576,7 @@ def shares_of_work(points: Sequence[Point], provenance: str) -> Spec:
     return {
         "height": _PANELS[-1][1],
         "encoding": {
-            "x": _channel("share", "quantitative", scale=scale, axis=across),
+            "x": channel("share", "quantitative", scale=scale, axis=across),
             "color": palette["color"],
         },
         "layer": panels,
@@ -599,21 +600,21 @@ def _panel(points: Sequence[Point], fields: tuple[str, str, str], y: Spec, palet
     size = {"condition": {"test": "datum.best", "value": 190}, "value": 44}
     symbols = {"shape": palette["shape"], "size": size, "tooltip": tooltip}
     marks = [
-        _layer("rule", {"strokeWidth": 1.5}, fixed, **_ends(y, low, high)),
-        _layer("line", {"strokeWidth": 1.75}, fixed, y=value),
-        _layer("point", {"filled": True, "opacity": 1}, fixed, y=value, **symbols),
+        layer("rule", {"strokeWidth": 1.5}, fixed, **_ends(y, low, high)),
+        layer("line", {"strokeWidth": 1.75}, fixed, y=value),
+        layer("point", {"filled": True, "opacity": 1}, fixed, y=value, **symbols),
     ]
     if name == "value":
         best = [point for point in fixed if point["best"]]
         text = {"dy": 18, "fontWeight": 600}
-        marks.append(_layer("text", text, best, y=value, text={"field": "optimum"}))
+        marks.append(layer("text", text, best, y=value, text={"field": "optimum"}))
     if free:
         rule = {"strokeDash": [2, 4], "strokeWidth": 1.25}
         diamond = {"shape": "diamond", "size": 120, "strokeWidth": 2}
         diamond |= {"fill": "var(--surface)", "opacity": 1}
         marks += [
-            _layer("rule", rule, free, y=value, x={"value": 0}, x2={"value": "width"}),
-            _layer("point", diamond, free, y=value, tooltip=tooltip),
+            layer("rule", rule, free, y=value, x={"value": 0}, x2={"value": "width"}),
+            layer("point", diamond, free, y=value, tooltip=tooltip),
         ]
     return {"layer": marks}
 
@@ -621,14 +622,14 @@ def _panel(points: Sequence[Point], fields: tuple[str, str, str], y: Spec, palet
 def shares(points: Sequence[Point], stages: Sequence[str]) -> Spec:
     """Bars made of shares: of `label`, each `stage` (one of `stages`) has a `share`."""
     axis = {"title": "Share of the time", "format": "%", "tickCount": 5}
-    x = _channel("share", "quantitative", stack="zero", scale={"domain": [0, 1]}, axis=axis)
+    x = channel("share", "quantitative", stack="zero", scale={"domain": [0, 1]}, axis=axis)
     return _stacked(points, stages, x)
 
 
 def times(points: Sequence[Point], stages: Sequence[str]) -> Spec:
     """Bars made of times, in milliseconds: of `label`, each `stage` (one of `stages`) has a
     `time_ms`."""
-    x = _channel("time_ms", "quantitative", stack="zero", axis={"title": "Time, ms"})
+    x = channel("time_ms", "quantitative", stack="zero", axis={"title": "Time, ms"})
     sums: dict[str, float] = {}
     for point in points:
         sums[point["label"]] = sums.get(point["label"], 0.0) + point["time_ms"]
@@ -642,20 +643,20 @@ def _stacked(points: Sequence[Point], stages: Sequence[str], x: Spec) -> Spec:
     place = {stage: index + 1 for index, stage in enumerate(stages)}
     present = [stage for stage in stages if any(point["stage"] == stage for point in points)]
     colours = [f"var(--stage-{place[stage]})" for stage in present]
-    colour = _channel("stage", "nominal", **_scale(present, colours, symbolType="square"))
+    colour = channel("stage", "nominal", **_scale(present, colours, symbolType="square"))
     tooltip = _tooltip(label="What", stage="Stage", time="Mean time")
     bar = {"height": 18, "stroke": "var(--surface)", "strokeWidth": 1}
     middle = {**x, "bandPosition": 0.5}
     look = {"color": "var(--on-stage)", "fontSize": 10.5}
     detail = {"field": "stage"}
-    mark = _layer("text", look, x=middle, text={"field": "mark"}, detail=detail, tooltip=tooltip)
+    mark = layer("text", look, x=middle, text={"field": "mark"}, detail=detail, tooltip=tooltip)
     return {
         "height": 28 * len({point["label"] for point in points}),
         "data": {"values": list(points)},
-        "encoding": {"y": _names(260), "order": _channel("order", "quantitative")},
+        "encoding": {"y": _names(260), "order": channel("order", "quantitative")},
         "layer": [
-            _layer("bar", bar, x=x, color=colour, tooltip=tooltip),
-            _layer("text", look, x=middle, text={"field": "text"}, detail=detail),
+            layer("bar", bar, x=x, color=colour, tooltip=tooltip),
+            layer("text", look, x=middle, text={"field": "text"}, detail=detail),
             *([mark] if any(point["mark"] for point in points) else []),
         ],
     }

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs/measure/box.schema.json").read_text())
-BOXES = sorted((ROOT / "boxes").glob("*.json"))
+BOXES = sorted((ROOT / "boxes").rglob("*.json"))
 LEAST: dict[str, Any] = {"schema": "box/1", "name": "n", "tasks": [{"task": "copy"}]}
 
 

@@ -12,6 +12,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 5] = [
             "plan",
             "validate",
             "list",
+            "studies",
             "runs",
             "report",
             "compare",

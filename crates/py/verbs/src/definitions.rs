@@ -9,16 +9,17 @@ use crate::values::{
 };
 
 /// Verbs that are in Python whole, in alphabetical order.
-pub(crate) const VERBS: [fn() -> Command; 18] = [
+pub(crate) const VERBS: [fn() -> Command; 19] = [
     advise, audit, calibrate, clean, compare, data, doctor, facts, fleet, list, plan, plugin,
-    profile, report, run_box, runs, simulate, validate,
+    profile, report, run_box, runs, simulate, studies, validate,
 ];
 
 /// Verbs of `flow` that are in Python.
 pub(crate) const FLOW: [fn() -> Command; 1] = [serve_table];
 
 const A_RUN: &str = "A run's directory or name; @ is the newest, @1 the one before";
-const A_BOX: &str = "Path of a box, or the name of a ready-made one";
+const A_BOX: &str =
+    "Path of a box, or the name of a ready-made one or of a figure, as in figure:S1.7";
 const A_PROFILE: &str = "A profile's name, or the path of its file";
 /// Largest seed: the largest whole number that all programs read from JSON as it is.
 const SEED_MAX: u64 = (1 << 53) - 1;
@@ -444,6 +445,17 @@ overside simulate split --set cores=1,2,4 --profile bf2  a sweep";
             kv-stages, or what `overside kv profile --json` printed";
         flag "list", "List scenarios and presets, or with NAME a scenario's keys";
         flag "explain", "List all that is unknown, and the published facts behind it";
+        json;
+    })
+}
+
+fn studies() -> Command {
+    let examples = "\
+overside studies       every figure: what can run here, and how long it takes
+overside studies S1.7  one figure: its conditions, and what it needs";
+    let about = "List the figures of published studies that have a box";
+    verb("studies", about, examples).args(options! {
+        optional "name", "NAME", text, "One figure only, as in S1.7 or S4.T1, or one study, as in S1 [default: all]";
         json;
     })
 }

@@ -15,6 +15,7 @@ from overside.report.published import jobs, loops
 from overside.report.published.curves import Curve, beside, curves
 from overside.report.published.figures import FIGURES_MAX, Comparison, Figure, Json
 from overside.report.published.origin import Origins, origin
+from overside.report.published.reproduced import Reproduction, reproductions
 
 __all__ = [
     "FIGURES_MAX",
@@ -22,11 +23,13 @@ __all__ = [
     "Curve",
     "Figure",
     "Origins",
+    "Reproduction",
     "comparisons",
     "core",
     "curves",
     "origin",
     "origins",
+    "reproductions",
 ]
 
 

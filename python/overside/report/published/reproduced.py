@@ -1,0 +1,230 @@
+"""Published values of a study's figure beside those of a run of its box, point by point.
+
+1. The registry (`bench/studies.py`) says for each fact which tests stand beside it.
+2. A published value is read from its text and brought to the unit of our metric. A ratio is brought
+   to times, whatever the study prints: `34 % less` is 0.66 times.
+3. Our figure is that of the best such test, or the mean over all of them. Of a ratio both sides are
+   measured here, in tests that differ in what the registry names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from statistics import fmean
+
+from overside.bench import studies
+from overside.bench.statistics import CLOCKLESS_METRICS, RunView, TestSummary
+from overside.bench.studies import Figure, Series
+from overside.report import formatting, groups
+from overside.report.published.figures import Json, machine_of
+from overside.report.published.origin import origin
+
+#: Amounts that differ by less are the same: studies write KB for KiB.
+_SAME = 1.1
+_NUMBER = r"-?\d+(?:\.\d+)?"
+#: A published value as text: a number, a range, or a bound.
+_VALUE = re.compile(rf"[<>]?({_NUMBER})(?: to ({_NUMBER}))?$")
+#: Units by what they count, with their size.
+_UNITS = {
+    **dict.fromkeys(("ops/s", "requests/s", "operations/s", "rows/s"), ("events", 1.0)),
+    **dict.fromkeys(("M/s", "Mops/s", "Mops", "MOPS", "MTPS"), ("events", 1e6)),
+    **dict.fromkeys(("Gb/s", "Gbps"), ("bits", 1e9)),
+    **dict.fromkeys(("us", "µs"), ("seconds", 1e-6)),
+}
+#: Ratios as studies print them, in times.
+_FORMS: Mapping[str, Callable[[float], float]] = {
+    "times": lambda value: value,
+    "percent": lambda value: value / 100,
+    "percent more": lambda value: 1 + value / 100,
+    "percent less": lambda value: 1 - value / 100,
+}
+#: Unit of ratios.
+TIMES = "times"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A figure with its bounds, which may be equal."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A published value, and ours."""
+
+    fact: str
+    #: Machine of the study: `BF-3`.
+    machine: str
+    #: `rnd read 16 KB: throughput by threads, threads 4`.
+    what: str
+    #: Value as the study prints it, and a warning for its readers: `1077.17 Mops/s`.
+    printed: str
+    published: Amount
+    ours: Amount
+    #: Unit of both; `times` for ratios, empty for shares.
+    unit: str
+    #: Provenance of ours: `measured` or `emulated`.
+    provenance: str
+    #: `predicted` or `from this figure`, of an emulated figure; else empty.
+    origin: str
+
+    @property
+    def ratio(self) -> Amount:
+        """Ours over the published value."""
+        there, here = self.published, self.ours.value
+        return Amount(here / there.value, here / there.high, here / there.low)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A figure of a study, and as much of it as a run has values beside."""
+
+    figure: Figure
+    #: The study, in full.
+    citation: str
+    pairs: tuple[Pair, ...]
+    #: Number of published values of the figure without a test beside them.
+    alone: int
+
+
+def reproductions(view: RunView, facts: Sequence[Json]) -> list[Reproduction]:
+    """Returns the figures of studies that the run's box measures."""
+    box = view.manifest.get("box")
+    name = box.get("name") if isinstance(box, dict) else None
+    out = []
+    for figure in (one for one in studies.figures().values() if one.box and one.box == name):
+        own = [fact for fact in facts if any(fnmatchcase(fact["id"], one) for one in figure.facts)]
+        pairs = tuple(pair for one in figure.series for pair in _pairs(view.here(), one, own))
+        drawn = len({(pair.fact, pair.what, pair.machine) for pair in pairs})
+        alone = sum(len(fact["figures"]) for fact in own) - drawn
+        cited = str(own[0]["citation"]).partition(" of ")[2] if own else ""
+        out.append(Reproduction(figure, formatting.clean(cited, 300), pairs, alone))
+    return out
+
+
+def _pairs(view: RunView, series: Series, facts: Sequence[Json]) -> Iterator[Pair]:
+    for fact in facts:
+        if fact["id"] in series.facts and not fact["doubtful"]:
+            wanted = series.test | series.facts[fact["id"]]
+            found = (_pair(view, series, fact, one, wanted) for one in fact["figures"])
+            yield from filter(None, found)
+
+
+def _pair(view: RunView, series: Series, fact: Json, one: Json, wanted: Json) -> Pair | None:
+    machine, keys = machine_of(fact, one)
+    if (series.keys and one["path"][:1] not in [[key] for key in series.keys]) or (
+        series.along and not keys
+    ):
+        return None
+    if series.along:
+        wanted = wanted | {series.along: _key(keys[-1])}
+        keys[-1] = f"{series.along.replace('_', ' ')} {keys[-1]}"
+    about = view.metric(wanted["task"], series.metric)
+    published = _published(one, str(about["unit"]), series.form)
+    tests = [test for test in view.tests if _is_like(test, wanted)]
+    found = [amount for test in tests if (amount := _of_test(view, series, wanted, test))]
+    if published is None or published.low <= 0 or not found:
+        return None
+    ours = (min if about["better"] == "lower" else max)(found, key=lambda amount: amount.value)
+    if series.mean:
+        middle = fmean(amount.value for amount in found)
+        ours = Amount(middle, middle, middle)
+    unit = TIMES if series.is_ratio else str(about["unit"]).removeprefix("-")
+    printed = f"{one['value']} {one['unit']}"
+    if series.form.startswith("percent"):
+        ends = formatting.number(published.low), formatting.number(published.high)
+        printed += f" = {'–'.join(dict.fromkeys(ends))} {unit}".rstrip()
+    printed += f" ({fact['flag']})" if fact.get("flag") else ""
+    return Pair(
+        fact=formatting.clean(fact["id"], 120),
+        machine=formatting.clean("the study" if machine == "-" else machine, 60),
+        what=formatting.clean(", ".join([f"{fact['workload']}: {fact['metric']}", *keys]), 200),
+        printed=formatting.clean(printed, 200),
+        published=published,
+        ours=ours,
+        unit=unit,
+        provenance=tests[0].provenance or "measured",
+        origin=origin(tests[0], fact["id"]),
+    )
+
+
+def _key(text: str) -> float | str:
+    """A key of a published value as a parameter has it: a number, or text in lower case."""
+    number = re.match(_NUMBER, text)
+    return float(number[0]) if number else text.lower()
+
+
+def _is_like(test: TestSummary, wanted: Json) -> bool:
+    """Returns `True` if the test has a figure and the wanted parameters."""
+    return (
+        test.task == wanted["task"]
+        and groups.verified(test)
+        and all(
+            _fits(test.parameters.get(name), value)
+            for name, value in wanted.items()
+            if name not in ("task", "metric")
+        )
+    )
+
+
+def _fits(value: object, wanted: object) -> bool:
+    if wanted == "":
+        return value is None
+    if isinstance(wanted, float) and isinstance(value, int | float):
+        return 1 / _SAME < value / wanted < _SAME
+    if isinstance(wanted, list) and not isinstance(value, list):
+        return value in wanted
+    return value == wanted
+
+
+def _published(one: Json, unit: str, form: str) -> Amount | None:
+    """A published value in our unit; `None` if it is no number, or counts something else."""
+    found = _VALUE.match(one["value"])
+    if found is None:
+        return None
+    ends = [float(found[1]), float(found[2] or found[1])]
+    here, there = _UNITS.get(unit), _UNITS.get(one["unit"])
+    if form:
+        ends = [_FORMS[form](end) for end in ends]
+    elif unit == "MB/s" and one.get("bytes_per_s"):
+        ends = [end / 1e6 for end in one["bytes_per_s"]]
+    elif here and there and here[0] == there[0]:
+        ends = [end * there[1] / here[1] for end in ends]
+    elif unit != one["unit"]:
+        return None
+    return Amount(fmean(ends), min(ends), max(ends))
+
+
+def _of_test(view: RunView, series: Series, wanted: Json, test: TestSummary) -> Amount | None:
+    """The figure of one test, or its ratio to that of the other side; `None` if it has none."""
+    mine = _amount(test, series.metric)
+    if mine is None or not series.is_ratio:
+        return mine
+    if series.over:
+        other = _amount(test, series.over)
+    else:
+        sides = [one for one in view.tests if _is_like(one, wanted | series.against)]
+
+        # Of several the one that is most like it: of the same mix, size or table.
+        def alike(one: TestSummary) -> int:
+            return sum(one.parameters.get(key) == own for key, own in test.parameters.items())
+
+        side = max(sides, key=alike, default=None)
+        metric = series.against.get("metric", series.metric)
+        other = None if side is None else _amount(side, metric)
+    if other is None or other.low <= 0:
+        return None
+    return Amount(mine.value / other.value, mine.low / other.high, mine.high / other.low)
+
+
+def _amount(test: TestSummary, metric: str) -> Amount | None:
+    found = test.metrics.get(metric)
+    if found is None or not (groups.has_times(test) or metric in CLOCKLESS_METRICS):
+        return None
+    return Amount(found.median, found.low, found.high)

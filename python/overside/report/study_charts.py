@@ -1,0 +1,126 @@
+"""Charts of a study's figure: published values beside those of this run, with their ratios.
+
+A chart has figures of one unit and one provenance. A row is one of our figures, with all published
+values that stand beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from overside.report import formatting, vega
+from overside.report.charts import Chart
+from overside.report.published.reproduced import Amount, Pair, Reproduction
+from overside.report.vega import Point, Spec, channel, layer
+
+#: The most rows in one chart; the table has them all.
+ROWS_MAX = 24
+#: Height of a row in pixels: two lines of text and the marks.
+ROW_HEIGHT = 50
+#: Factor by which the axis goes beyond the first and the last mark.
+MARGIN = 1.2
+HERE = "this run"
+COLUMNS = ("What", "Machine of the study", "Published", "Here", "Here / published", "Emulated")
+
+
+def charts(found: Reproduction) -> list[Chart]:
+    """The charts of a figure, the measured ones first."""
+    pairs = sorted(found.pairs, key=lambda pair: (pair.provenance != "measured", pair.unit))
+    alike = groupby(pairs, key=lambda pair: (pair.provenance, pair.unit))
+    out = []
+    for place, ((provenance, unit), some) in enumerate(alike):
+        rows = _rows(list(some))
+        hidden = f" {len(rows) - ROWS_MAX} more rows are in the table." * (len(rows) > ROWS_MAX)
+        chart = Chart(
+            id=f"study-{place}-{provenance}",
+            title=f"{found.figure.label}, {unit or 'shares'}: published and here",
+            caption=f"Above each row: this run over the published value.{hidden}",
+            provenance=provenance,
+            spec=_spec(rows[:ROWS_MAX], unit),
+            columns=COLUMNS,
+            rows=tuple(table([pair for row in rows for pair in row])),
+        )
+        out.append(chart)
+    return out
+
+
+def table(pairs: Sequence[Pair]) -> Iterator[tuple[str, ...]]:
+    """Yields a row for each published value, as `COLUMNS` names them."""
+    for pair in (pair for row in _rows(pairs) for pair in row):
+        ours = f"{formatting.number(pair.ours.value)} {pair.unit}".rstrip()
+        origin = pair.origin or "–"
+        yield pair.what, pair.machine, pair.printed, ours, _times(pair.ratio), origin
+
+
+def alone(found: Reproduction) -> str:
+    """Returns a sentence about published values without a figure beside them; empty if none is."""
+    count = formatting.plural(found.alone, "published value")
+    said = f"{count} without a test beside it in this run: `overside studies {found.figure.id}`."
+    return said if found.alone else ""
+
+
+def _rows(pairs: Sequence[Pair]) -> list[list[Pair]]:
+    """Pairs of one figure of ours, in the order of the registry."""
+    found: dict[tuple[str, Amount], list[Pair]] = {}
+    for pair in pairs:
+        found.setdefault((pair.what, pair.ours), []).append(pair)
+    return list(found.values())
+
+
+def _times(ratio: Amount) -> str:
+    """`1.9×`, or `0.8–1.2×` beside a published range."""
+    low, high = formatting.times(ratio.low), formatting.times(ratio.high)
+    return f"{low}×" if low == high else f"{low}–{high}×"
+
+
+def _spec(rows: Sequence[Sequence[Pair]], unit: str) -> Spec:
+    """Marks of this run and of each machine of the study on one logarithmic axis."""
+    published = [
+        _point(pair, pair.machine, pair.published, at, pair.printed)
+        for at, row in enumerate(rows)
+        for pair in row
+    ]
+    ours = [
+        _point(row[0], HERE, row[0].ours, at, f"{formatting.number(row[0].ours.value)} {unit}")
+        for at, row in enumerate(rows)
+    ]
+    names = [
+        {
+            "row": at,
+            "name": row[0].what,
+            "ratios": ", ".join(f"{pair.machine} {_times(pair.ratio)}" for pair in row),
+        }
+        for at, row in enumerate(rows)
+    ]
+    every = [end for one in [*published, *ours] for end in (one["low"], one["high"])]
+    ticks, scale = vega.log_axis(min(every) / MARGIN, max(every) * MARGIN)
+    axis: Spec = {"title": f"{unit or 'share'} (log scale)", "values": ticks, "format": ",.3~r"}
+    axis |= {"labelOverlap": "greedy", "labelSeparation": 8}
+    x = {"type": "quantitative", "scale": scale, "axis": axis}
+    palette = vega.palette_of([*ours, *published], "measured")
+    colour, shape = palette["color"], palette["shape"]
+    ends: Spec = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour}
+    tooltip = [{"field": name, "title": name.capitalize()} for name in ("who", "what", "figure")]
+    marks: Spec = {"x": {**x, "field": "value"}, "color": colour, "shape": shape}
+    marks |= {"tooltip": tooltip}
+    text = {"align": "left", "baseline": "middle", "limit": {"expr": "width - 4"}}
+    name = {**text, "dy": -23, "fontSize": 11, "color": "var(--ink)"}
+    ratios = {**text, "dy": -11, "fontSize": 10.5, "color": "var(--muted)"}
+    hollow = {"filled": False, "size": 60, "strokeWidth": 1.75}
+    return {
+        "height": ROW_HEIGHT * len(rows),
+        "encoding": {"y": channel("row", "ordinal", axis=None)},
+        "layer": [
+            layer("rule", {"strokeWidth": 1.5, "strokeDash": [3, 2]}, published, **ends),
+            layer("rule", {"strokeWidth": 1.5}, ours, **ends),
+            layer("point", hollow, published, **marks),
+            layer("point", {"filled": True, "size": 75, "opacity": 1}, ours, **marks),
+            layer("text", name, names, x={"value": 2}, text={"field": "name"}),
+            layer("text", ratios, names, x={"value": 2}, text={"field": "ratios"}),
+        ],
+    }
+
+
+def _point(pair: Pair, who: str, amount: Amount, row: int, figure: str) -> Point:
+    return {"row": row, "who": who, "what": pair.what, "figure": figure, **vars(amount)}
