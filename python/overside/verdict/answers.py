@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from overside import tasks
-from overside.bench.statistics import Estimate, RunView, TestSummary
+from overside.bench.statistics import RunView, TestSummary
 from overside.report import best, formatting, groups, view_model
 from overside.report.groups import Group
 from overside.tasks.common import Json, presentation
@@ -61,13 +61,13 @@ class Answer:
 def of_run(view: RunView, *, is_beside: bool = False) -> Iterator[Answer]:
     """The answers of a run, in the order of its tests; with `is_beside`, verdicts on devices come
     first, and jobs that no device takes over are left to the table of the fastest."""
-    links: dict[str, list[Answer]] = {}
+    links: dict[tuple[str, str], list[Answer]] = {}
     for group in groups.groups(view):
         # What a card's engines may do has verdicts of its own.
         if group.task not in tasks.NAMES or presentation(group.task)["engine"]:
             continue
         for answer in _of_group(view, group, is_beside=is_beside):
-            links.setdefault(answer.title, []).append(answer)
+            links.setdefault((answer.title, answer.provenance), []).append(answer)
     for some in links.values():
         text = "; ".join(one.text for one in some)
         yield replace(some[0], text=text, is_wide=any(one.is_wide for one in some))
@@ -128,7 +128,7 @@ def _fastest(tests: Sequence[TestSummary]) -> str:
     top = max(told, key=lambda test: test.metrics["throughput"].median)
     size = groups.size_bytes(top)
     at = f" in {formatting.size(size)} buffers" if size else ""
-    figure = _estimate(top.metrics["throughput"], "MB/s")
+    figure = _figure(top, "throughput", "MB/s")
     return f"{groups.prose(top, told)}, {figure}{at}; no card's engine does this"
 
 
@@ -160,12 +160,12 @@ def _by_phase(view: RunView, tests: Sequence[TestSummary]) -> str:
     top = choose(told, key=lambda test: test.metrics[f"{name}_during"].median)
     unit = view_model.metric_unit(view, f"{name}_during").strip()
     whens = [when for when in ("before", "during", "after") if f"{name}_{when}" in top.metrics]
-    figures = [f"{_estimate(top.metrics[f'{name}_{when}'], unit)} {when}" for when in whens]
+    figures = [f"{_figure(top, f'{name}_{when}', unit)} {when}" for when in whens]
     text = f"{families[name]} {formatting.listing(figures)} the jobs"
     if how := _how(top, told):
         text += f" ({how})"
-    if (caught := top.metrics.get("catch_up")) is not None:
-        text += f", caught up {_estimate(caught, 'ms')} after them"
+    if "catch_up" in top.metrics:
+        text += f", caught up {_figure(top, 'catch_up', 'ms')} after them"
     return text
 
 
@@ -187,13 +187,13 @@ def _time(view: RunView, tests: Sequence[TestSummary], name: str) -> str:
     least = top.metrics[name].median
     flat = [test for test in line if test.metrics[name].median <= FLAT * least][-1]
     unit = view_model.metric_unit(view, name).strip()
-    text = " ".join(filter(None, (_estimate(top.metrics[name], unit), _TIMES[name])))
+    text = " ".join(filter(None, (_figure(top, name, unit), _TIMES[name])))
     size, last = groups.size_bytes(flat), line[-1]
     if size and len(line) > 1:
         text += f" to {formatting.size(size)}"
         if last is not flat:
-            figure = formatting.number(last.metrics[name].median)
-            text += f", {figure} {unit} at {formatting.size(groups.size_bytes(last) or 0)}"
+            figure = _figure(last, name, unit, is_short=True)
+            text += f", {figure} at {formatting.size(groups.size_bytes(last) or 0)}"
     return f"{text} ({label})" if label else text
 
 
@@ -211,7 +211,7 @@ def _peak(view: RunView, tests: Sequence[TestSummary], name: str) -> str:
     word = "least" if lower else "peak"
     if name not in _PEAKS:
         word = f"{name.replace('_', ' ')} {word}"
-    return f"{word} {_estimate(top.metrics[name], unit)} {', '.join(filter(None, where))}".strip()
+    return f"{word} {_figure(top, name, unit)} {', '.join(filter(None, where))}".strip()
 
 
 def _how(test: TestSummary, beside: Sequence[TestSummary]) -> str:
@@ -253,9 +253,15 @@ def _better(test: TestSummary, name: str) -> str:
     return metric.better if metric is not None else "higher"
 
 
-def _estimate(estimate: Estimate, unit: str) -> str:
+def _figure(test: TestSummary, name: str, unit: str, *, is_short: bool = False) -> str:
+    """A figure with its interval, unless it `is_short`; a limit if an emulated one lacks terms."""
+    estimate = test.bounded(name) or test.metrics[name]
+    if test.provenance == "emulated" and (test.model or {}).get("missing"):
+        is_time = _better(test, name) == "lower"
+        limit = formatting.number(estimate.low if is_time else estimate.high)
+        return f"{'at least' if is_time else 'at most'} {limit} {unit}".strip()
     figure = f"{formatting.number(estimate.median)} {unit}".strip()
-    if estimate.low == estimate.high:
+    if is_short or estimate.low == estimate.high:
         return figure
     return f"{figure} ({best.interval(estimate)})"
 

@@ -19,6 +19,7 @@ from overside.report import (
     summary,
     view_model,
 )
+from overside.verdict import answers
 
 KIB = 1024
 PARAMETERS = {"device": "emulated:bf2", "format": "deflate", "depth": 1, "data": "system"}
@@ -103,3 +104,28 @@ def test_an_emulated_figure_is_predicted_or_comes_from_the_one_beside_it(tmp_pat
     assert re.search(r"; the prediction without it is [\d.]+ times the published one$", words)
     assert "" in told, "the CPU alone was measured here"
     assert published.origins(view()).words == ""
+
+
+def test_a_line_has_one_provenance_and_a_figure_without_its_terms_is_a_limit() -> None:
+    def queries(rate: float | None, ms: float, **given: Any) -> TestSummary:
+        parameters = {"way": "pushdown", "rows": "scattered", "rate": rate, "selectivity": 1}
+        return summary_of("pushdown", parameters, {"time": [ms, ms]}, **given)
+
+    beside = {"provenance": "emulated", "timing": "virtual", "bounds": {"time": [65.0, 90.0]}}
+    lines = [
+        one.line for one in answers.of_run(view(queries(None, 60.0), queries(1, 70.0, **beside)))
+    ]
+    assert len(lines) == 2
+    assert "[MEASURED]: 60.0" in lines[0]
+    assert "70" not in lines[0]
+    assert "[EMULATED]: 70.0 (65.0–90.0)" in lines[1]
+
+    parameters = {"device": "emulated:bf2", "operation": "read", "depth": 1, "buffer_size": KIB}
+    given = {"provenance": "emulated", "timing": "virtual", "bounds": {"latency_p50": [0.5, 2.0]}}
+    for model, words in [
+        ({"missing": ["a term"], "facts": []}, "at least 0.500"),
+        ({"missing": [], "facts": []}, "1.00 (0.500–2.00)"),
+    ]:
+        copy = summary_of("dma", parameters, {"latency_p50": [1.0, 1.0]}, model=model, **given)
+        (line,) = (one.line for one in answers.of_run(view(copy)))
+        assert words in line

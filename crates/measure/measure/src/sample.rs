@@ -343,13 +343,20 @@ impl Sample {
     }
 
     /// Adds the bounds of the throughput, of jobs of so many bytes that take `each_ns` nanoseconds each, and of the
-    /// latency if one job `is_alone` at a time.
+    /// latencies if one job `is_alone` at a time.
     pub(crate) fn bound(&mut self, each_ns: Interval, job_bytes: f64, is_alone: bool) {
         // MB/s is bytes a microsecond.
         let rate = each_ns.divide(job_bytes * 1e3);
         self.bound_metric("throughput", [rate.low, rate.high]);
-        if is_alone {
-            self.bound_metric("latency_mean", [each_ns.low / 1e3, each_ns.high / 1e3]);
+        if let Some(&mean) = self.metrics.get("latency_mean").filter(|_| is_alone) {
+            // The percentiles too, where all jobs take the same time.
+            let is_mean = |us: f64| (us / mean - 1.0).abs() < CONTRADICTION;
+            let latencies = self.metrics.iter().filter(|(name, _)| name.starts_with("latency_"));
+            let names: Vec<_> =
+                latencies.filter(|(_, us)| is_mean(**us)).map(|(name, _)| name.clone()).collect();
+            for name in names {
+                self.bound_metric(&name, [each_ns.low / 1e3, each_ns.high / 1e3]);
+            }
         }
     }
 
