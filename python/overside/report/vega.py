@@ -649,7 +649,9 @@ def _stacked(points: Sequence[Point], stages: Sequence[str], x: Spec) -> Spec:
     middle = {**x, "bandPosition": 0.5}
     look = {"color": "var(--on-stage)", "fontSize": 10.5}
     detail = {"field": "stage"}
-    mark = layer("text", look, x=middle, text={"field": "mark"}, detail=detail, tooltip=tooltip)
+    # A part without a length is a line: its mark stands behind it, where it is whole.
+    behind = look | {"align": "left", "dx": 3}
+    mark = layer("text", behind, x=middle, text={"field": "mark"}, detail=detail, tooltip=tooltip)
     return {
         "height": 28 * len({point["label"] for point in points}),
         "data": {"values": list(points)},
