@@ -23,20 +23,16 @@ def main(args: Arguments) -> int:
     here = box.machine()
     plans = {one.box: _plan(one, here) for one in some if one.box}
     if args.json:
-        entries = [_json(one) | {"here": plans.get(one.box)} for one in some]
+        entries = [
+            asdict(one) | {"name": one.name, "here": plans.get(one.box), "series": len(one.series)}
+            for one in some
+        ]
         output.document("studies/1", figures=entries, counts=studies.counts(some))
     elif len(some) == 1:
         _print_one(some[0], plans.get(some[0].box))
     else:
         _print(some, plans)
     return Exit.OK
-
-
-def _json(figure: Figure) -> Json:
-    """The figure in the form for programs, with the number of facts that a report compares."""
-    form = asdict(figure)
-    compared = len({fact for one in form.pop("series") for fact in one["facts"]})
-    return form | {"name": figure.name, "compared": compared}
 
 
 def _plan(figure: Figure, here: Machine) -> Json:

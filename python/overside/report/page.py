@@ -343,7 +343,7 @@ def _study(found: Reproduction, specs: Json) -> Json:
         place = f"{chart.id}-{found.figure.id.replace('.', '-')}"
         specs[place] = chart.spec | {"config": vega.CONFIG}
         drawn.append({**vars(chart), "id": place})
-    return {**vars(found), "charts": drawn, "alone": study_charts.alone(found)}
+    return {**vars(found), "charts": drawn}
 
 
 def _charts(view: RunView) -> tuple[list[Json], Json, str]:

@@ -15,7 +15,7 @@ from overside.report.published.reproduced import Amount, Pair, Reproduction
 from overside.report.vega import Point, Spec, channel, layer
 
 #: The most rows in one chart; the table has them all.
-ROWS_MAX = 24
+ROWS_MAX = 40
 #: Height of a row in pixels: two lines of text and the marks.
 ROW_HEIGHT = 50
 #: Factor by which the axis goes beyond the first and the last mark.
@@ -51,13 +51,6 @@ def table(pairs: Sequence[Pair]) -> Iterator[tuple[str, ...]]:
         ours = f"{formatting.number(pair.ours.value)} {pair.unit}".rstrip()
         origin = pair.origin or "–"
         yield pair.what, pair.machine, pair.printed, ours, _times(pair.ratio), origin
-
-
-def alone(found: Reproduction) -> str:
-    """Returns a sentence about published values without a figure beside them; empty if none is."""
-    count = formatting.plural(found.alone, "published value")
-    said = f"{count} without a test beside it in this run: `overside studies {found.figure.id}`."
-    return said if found.alone else ""
 
 
 def _rows(pairs: Sequence[Pair]) -> list[list[Pair]]:

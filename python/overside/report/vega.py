@@ -412,33 +412,22 @@ def changes(points: Sequence[Point]) -> Spec:
     shape = channel("verdict", "nominal", **_scale(told, shapes))
     tooltip = _tooltip(label="What", change="Change", interval="Interval", verdict="Verdict")
     name = {"align": "left", "baseline": "middle", "dy": -13, "fontSize": 10.5, "limit": 620}
+    name["color"] = "var(--muted)"
     interval = {"strokeWidth": 1.5, "clip": True}
     dot = {"filled": True, "size": 60, "opacity": 1}
     unchanged = {"color": "var(--line)", "strokeWidth": 1.5}
+    whole = {"y": {"value": 0}, "y2": {"value": "height"}}
     return {
         "height": 34 * len(points),
         "data": {"values": list(points)},
         "encoding": {"y": channel("label", "nominal", sort=None, axis=None)},
         "layer": [
-            layer(
-                "rule",
-                unchanged,
-                [{"at": 1}],
-                x={**x, "field": "at"},
-                y={"value": 0},
-                y2={"value": "height"},
-            ),
+            layer("rule", unchanged, [{"at": 1}], x={**x, "field": "at"}, **whole),
             layer("rule", interval, x={**x, "field": "low"}, x2={"field": "high"}, color=colour),
             layer(
                 "point", dot, x={**x, "field": "value"}, color=colour, shape=shape, tooltip=tooltip
             ),
-            layer(
-                "text",
-                name,
-                x={"value": 4},
-                text={"field": "label"},
-                color={"value": "var(--muted)"},
-            ),
+            layer("text", name, x={"value": 4}, text={"field": "label"}),
         ],
     }
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from statistics import fmean
@@ -100,7 +100,14 @@ def reproductions(view: RunView, facts: Sequence[Json]) -> list[Reproduction]:
     out = []
     for figure in (one for one in studies.figures().values() if one.box and one.box == name):
         own = [fact for fact in facts if any(fnmatchcase(fact["id"], one) for one in figure.facts)]
-        pairs = tuple(pair for one in figure.series for pair in _pairs(view.here(), one, own))
+        pairs = tuple(
+            pair
+            for series in figure.series
+            for fact in own
+            if fact["id"] in series.facts and not fact["doubtful"]
+            for one in fact["figures"]
+            if (pair := _pair(view.here(), series, fact, one))
+        )
         drawn = len({(pair.fact, pair.what, pair.machine) for pair in pairs})
         alone = sum(len(fact["figures"]) for fact in own) - drawn
         cited = str(own[0]["citation"]).partition(" of ")[2] if own else ""
@@ -108,16 +115,9 @@ def reproductions(view: RunView, facts: Sequence[Json]) -> list[Reproduction]:
     return out
 
 
-def _pairs(view: RunView, series: Series, facts: Sequence[Json]) -> Iterator[Pair]:
-    for fact in facts:
-        if fact["id"] in series.facts and not fact["doubtful"]:
-            wanted = series.test | series.facts[fact["id"]]
-            found = (_pair(view, series, fact, one, wanted) for one in fact["figures"])
-            yield from filter(None, found)
-
-
-def _pair(view: RunView, series: Series, fact: Json, one: Json, wanted: Json) -> Pair | None:
+def _pair(view: RunView, series: Series, fact: Json, one: Json) -> Pair | None:
     machine, keys = machine_of(fact, one)
+    wanted = series.test | series.facts[fact["id"]]
     if (series.keys and one["path"][:1] not in [[key] for key in series.keys]) or (
         series.along and not keys
     ):
@@ -176,6 +176,9 @@ def _is_like(test: TestSummary, wanted: Json) -> bool:
 def _fits(value: object, wanted: object) -> bool:
     if wanted == "":
         return value is None
+    if wanted == "all":
+        # A run has the number of cores.
+        return value == wanted or (isinstance(value, int) and value > 1)
     if isinstance(wanted, float) and isinstance(value, int | float):
         return 1 / _SAME < value / wanted < _SAME
     if isinstance(wanted, list) and not isinstance(value, list):
