@@ -561,8 +561,8 @@ def facts_ask(name: str, file: str | None = None) -> str:
     """
 
 def facts_without(name: str) -> float | None:
-    """What the model predicts for a figure if that had never been published, divided by the figure;
-    `None` if nothing. `name` is the figure's, as `facts_check` has it.
+    """Returns the prediction of a figure as if it had never been published, divided by the figure;
+    `None` if there is none. `name` is the figure's, as `facts_check` has it.
     """
 
 def facts_check(file: str | None = None) -> str:

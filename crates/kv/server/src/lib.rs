@@ -19,8 +19,8 @@ pub use overside_kv_protocol as protocol;
 pub use overside_kv_protocol::{stages, ticks};
 pub use overside_kv_store::{
     Answer, Answers, Condition, Element, Expiry, ExpiryCondition, KEY_MAX_BYTES, KeyHasher, List,
-    ListBuilder, Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition, ScoreBound,
-    SetOptions, SortedRange, Statistics, Store, Transaction, VALUE_MAX_BYTES, Value, ValueKind,
-    answer, clock, codec, effect, engine, forward_to, hash, partition, partition_of, request,
-    store,
+    ListBuilder, Metadata, Operation, Popped, ProcessingEngine, Refusal, Request, ScanPosition,
+    ScoreBound, SetOptions, SortedRange, Statistics, Store, Transaction, VALUE_MAX_BYTES, Value,
+    ValueKind, answer, clock, codec, effect, engine, forward_to, hash, partition, partition_of,
+    random_ranks, request, store,
 };

@@ -88,6 +88,8 @@ pub enum ValueKind {
     Hash,
     /// Members in the order of their scores.
     SortedSet,
+    /// Members.
+    Set,
 }
 
 /// Reason why a request was refused. It changed nothing, except perhaps after

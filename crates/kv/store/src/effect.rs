@@ -58,6 +58,11 @@ fn counted<'r, 'a>(operation: &'r Operation<'a>, answer: &Answer<'_>) -> Effect<
     (*answer != Answer::Number(0)).then_some(Cow::Borrowed(operation))
 }
 
+fn listed<'r, 'a>(operation: &'r Operation<'a>, answer: &Answer<'_>) -> Effect<'r, 'a> {
+    let is_empty = matches!(answer, Answer::List(list) if list.is_empty());
+    (!is_empty).then_some(Cow::Borrowed(operation))
+}
+
 fn renewed<'r, 'a>(operation: &'r Operation<'a>, answer: &Answer<'_>) -> Effect<'r, 'a> {
     found(operation, answer).filter(|_| *operation != Operation::GetAndExpire(Expiry::Keep))
 }

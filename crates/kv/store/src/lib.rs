@@ -24,7 +24,8 @@ pub use engine::{Answers, ProcessingEngine, ScanPosition, Statistics, Transactio
 pub use hash::KeyHasher;
 pub use partition::partition_of;
 pub use request::{
-    Condition, Expiry, ExpiryCondition, Operation, Request, ScoreBound, SetOptions, SortedRange,
+    Condition, Expiry, ExpiryCondition, Operation, Popped, Request, ScoreBound, SetOptions,
+    SortedRange, random_ranks,
 };
 pub use store::Store;
 

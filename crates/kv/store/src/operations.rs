@@ -122,13 +122,86 @@ macro_rules! operations {
                 } => write if counted;
                 /// Members in a range: `List` of members, each followed by its `Score` if that is wanted.
                 20 SortedRange(range: SortedRange<'a> = sorted_range) => read;
-                /// Number of members: `Number`, 0 if missing.
-                21 SortedLength => read;
                 /// Reads the number that a transaction compares for a watched key
                 /// ([`Transaction`](crate::Transaction)): `Number`, the version of the key's value. If the key
                 /// is missing, the number changes each time that the key is created, and sometimes when other
                 /// keys are.
                 22 Watch => read;
+                /// Sets a field of a hash that is missing: `Number`, 1, or 0 if it is there.
+                23 HashAdd {
+                    /// Name.
+                    field: &'a [u8] = value,
+                    /// Value.
+                    value: &'a [u8] = value,
+                } => write if counted;
+                /// Adds to a field of a hash that is a signed decimal number, 0 if missing: `Number`; refused with
+                /// `NotAnInteger` or `Overflow`.
+                24 HashIncrement {
+                    /// Name.
+                    field: &'a [u8] = value,
+                    /// Number to add; may be negative.
+                    delta: i64 = signed,
+                } => write if found;
+                /// Adds to a field of a hash that is a decimal fraction, 0 if missing: `Value`, the new text;
+                /// refused with `NotAFloat` or `NotFinite`.
+                25 HashIncrementFloat {
+                    /// Name.
+                    field: &'a [u8] = value,
+                    /// Number to add, as text.
+                    delta: &'a [u8] = value,
+                } => write if found;
+                /// Adds members to a set: `Number` of those that are new.
+                26 SetAdd {
+                    /// Members.
+                    members: Box<[&'a [u8]]> = values,
+                } => write if counted;
+                /// Removes members: `Number` of those that were there. An empty set is removed.
+                27 SetRemove {
+                    /// Members.
+                    members: Box<[&'a [u8]]> = values,
+                } => write if counted;
+                /// All of a collection of this kind: `List` of members; of a sorted set each is followed by its
+                /// score.
+                28 Members(kind: ValueKind = numbered) => read;
+                /// Scores of members of a set, where each is 0, or of a sorted set: `List`, with `Nil` for missing ones.
+                29 Scores {
+                    /// Kind of the collection.
+                    kind: ValueKind = numbered,
+                    /// Members.
+                    members: Box<[&'a [u8]]> = values,
+                } => read;
+                /// Elements of a collection at [`random_ranks`](crate::random_ranks): `List`, as of `Members` and
+                /// `HashGetAll`.
+                30 Choose {
+                    /// Kind of the collection.
+                    kind: ValueKind = numbered,
+                    /// Number of elements; if it is negative, they may be there repeatedly.
+                    count: i64 = signed,
+                    /// Seed of the choice.
+                    seed: u64 = varint,
+                } => read;
+                /// Removes members of a set or a sorted set: `List`, as of `Members`. An empty one is removed.
+                31 Pop {
+                    /// Kind of the collection.
+                    kind: ValueKind = numbered,
+                    /// Maximum number of members.
+                    count: u64 = varint,
+                    /// Members to remove.
+                    which: Popped = numbered,
+                } => write if listed;
+                /// Rank of a member of a sorted set, from 0: `Number` or `Missing`.
+                32 SortedRank {
+                    /// Member.
+                    member: &'a [u8] = value,
+                    [
+                        /// Counts from the greatest.
+                        reverse,
+                    ],
+                } => read;
+                /// Number of members in a range: `Number`.
+                33 SortedCount(range: SortedRange<'a> = sorted_range) => read;
+                /// Removes the members in a range: `Number` of them. An empty set is removed.
+                34 SortedRemoveRange(range: SortedRange<'a> = sorted_range) => write if counted;
             }
         }
     };

@@ -1,7 +1,11 @@
 //! Requests that a processing engine executes.
 
-use crate::KeyHasher;
+use std::collections::BTreeSet;
+
+use overside_base::Random;
+
 use crate::operations::{declare, operations};
+use crate::{KeyHasher, ValueKind};
 
 /// One request: what to do with one key. It borrows from wherever it was received.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +44,37 @@ pub struct SetOptions {
     pub return_old: bool,
     /// Condition under which the string is stored.
     pub condition: Condition,
+}
+
+/// Members that a `Pop` removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Popped {
+    /// Members with the least scores.
+    Least,
+    /// Members with the greatest scores, the greatest first.
+    Greatest,
+    /// Members at [`random_ranks`] of this seed.
+    Random(u64),
+}
+
+/// Ranks of elements in their order, chosen at random: `count` different ones at most, in ascending order (Floyd's
+/// algorithm), or `-count` that may repeat.
+pub fn random_ranks(len: usize, count: i64, seed: u64) -> impl Iterator<Item = usize> {
+    let mut random = Random::new(seed);
+    let mut below = move |bound: usize| random.below(bound as u64) as usize;
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let (distinct, repeated) = match count < 0 {
+        true => (0, if len == 0 { 0 } else { wanted }),
+        false => (wanted.min(len), 0),
+    };
+    let mut chosen = BTreeSet::new();
+    for last in len - distinct..len {
+        let rank = below(last + 1);
+        if !chosen.insert(rank) {
+            chosen.insert(last);
+        }
+    }
+    chosen.into_iter().chain((0..repeated).map(move |_| below(len)))
 }
 
 /// Change that a `Count` makes.

@@ -35,16 +35,20 @@ impl ReplyWriter {
     ) -> bool {
         let mut reply = RespWriter { out, is_resp3: command.form.is_resp3 };
         match (command.form.shape, answer) {
-            (ReplyKind::Value, Answer::Value(value)) => reply.bulk(value.data),
+            (ReplyKind::Value | ReplyKind::HashValue, Answer::Value(value)) => {
+                reply.bulk(value.data)
+            }
             (ReplyKind::Stored, Answer::Stored { .. }) => reply.ok(),
-            (ReplyKind::Number, Answer::Number(number)) => reply.integer(*number),
-            (ReplyKind::Values | ReplyKind::Found | ReplyKind::Ok | ReplyKind::AllStored, _) => {
+            (ReplyKind::Number | ReplyKind::HashNumber, Answer::Number(number)) => {
+                reply.integer(*number)
+            }
+            (ReplyKind::Values | ReplyKind::Found | ReplyKind::Ok | ReplyKind::Count { .. }, _) => {
                 return self.write_part(command, answer, &mut reply);
             }
             (_, Answer::Refused(refusal)) => {
                 reply.error(&self.refusal(*refusal, command.form.shape))
             }
-            (ReplyKind::Fields, Answer::Metadata(metadata)) if metadata.kind != ValueKind::Hash => {
+            (ReplyKind::Len { kind }, Answer::Metadata(metadata)) if metadata.kind != kind => {
                 reply.error(&self.refusal(Refusal::WrongKind, command.form.shape));
             }
             (shape, answer) => write_whole(shape, answer, &mut reply, self.now_ms),
@@ -90,7 +94,7 @@ impl ReplyWriter {
             match command.form.shape {
                 ReplyKind::Found => reply.integer(self.sum),
                 ReplyKind::Ok => reply.ok(),
-                ReplyKind::AllStored => reply.integer(1),
+                ReplyKind::Count { number } => reply.integer(i64::from(number)),
                 _ => {}
             }
         }
@@ -98,13 +102,19 @@ impl ReplyWriter {
     }
 
     #[cold]
-    fn refusal(&self, refusal: Refusal, shape: ReplyKind) -> ErrorReply {
+    pub(super) fn refusal(&self, refusal: Refusal, shape: ReplyKind) -> ErrorReply {
         match refusal {
             Refusal::WrongKind => {
                 ErrorReply::new("WRONGTYPE Operation against a key holding the wrong kind of value")
             }
+            Refusal::NotAnInteger if shape == ReplyKind::HashNumber => {
+                ErrorReply::new("ERR hash value is not an integer")
+            }
             Refusal::NotAnInteger => NOT_AN_INTEGER,
             Refusal::Overflow => ErrorReply::new("ERR increment or decrement would overflow"),
+            Refusal::NotAFloat if shape == ReplyKind::HashValue => {
+                ErrorReply::new("ERR hash value is not a float")
+            }
             Refusal::NotAFloat => NOT_A_FLOAT,
             Refusal::NotFinite if shape == ReplyKind::Score => {
                 ErrorReply::new("ERR resulting score is not a number (NaN)")
@@ -156,8 +166,13 @@ fn write_whole(shape: ReplyKind, answer: &Answer<'_>, reply: &mut RespWriter<'_>
             reply.integer(time(shape, answer, now_ms));
         }
         (ReplyKind::Memory, Answer::Metadata(metadata)) => reply.count(metadata.memory_bytes),
-        (ReplyKind::Fields, Answer::Metadata(metadata)) => reply.count(metadata.len),
-        (ReplyKind::Fields, _) => reply.integer(0),
+        (ReplyKind::Len { .. }, Answer::Metadata(metadata)) => reply.count(metadata.len),
+        (ReplyKind::Len { .. }, _) => reply.integer(0),
+        (ReplyKind::NumberOrNull, Answer::Number(number)) => reply.integer(*number),
+        (ReplyKind::FirstLength, Answer::List(list)) => match list.iter().next() {
+            Some(Element::Bytes(bytes)) => reply.count(bytes.len() as u64),
+            _ => reply.integer(0),
+        },
         (ReplyKind::First, Answer::List(list)) => match list.iter().next() {
             Some(element) => write_element(element, reply),
             None => reply.null(),
@@ -170,7 +185,12 @@ fn write_whole(shape: ReplyKind, answer: &Answer<'_>, reply: &mut RespWriter<'_>
             reply.integer(i64::from(first != Element::Nil));
         }
         (
-            ReplyKind::List { .. } | ReplyKind::Map | ReplyKind::Half { .. } | ReplyKind::Scored,
+            ReplyKind::List { .. }
+            | ReplyKind::Map
+            | ReplyKind::Half { .. }
+            | ReplyKind::Scored
+            | ReplyKind::AreThere
+            | ReplyKind::Set,
             answer,
         ) => {
             let list = match answer {
@@ -205,6 +225,15 @@ fn write_list(shape: ReplyKind, list: List<'_>, reply: &mut RespWriter<'_>) {
                 write_element(element, reply);
             }
         }
+        ReplyKind::AreThere => {
+            reply.array(list.len());
+            let are_there = list.iter().map(|element| element != Element::Nil);
+            are_there.for_each(|is_there| reply.integer(i64::from(is_there)));
+        }
+        ReplyKind::Set => {
+            reply.set(list.len());
+            list.iter().for_each(|element| write_element(element, reply));
+        }
         ReplyKind::List { len } if list.is_empty() => {
             reply.array(len as usize);
             (0..len).for_each(|_| reply.null());
@@ -230,6 +259,7 @@ pub(super) fn kind_name(kind: ValueKind) -> &'static str {
         ValueKind::String => "string",
         ValueKind::Hash => "hash",
         ValueKind::SortedSet => "zset",
+        ValueKind::Set => "set",
     }
 }
 

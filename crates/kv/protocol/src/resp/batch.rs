@@ -3,7 +3,7 @@
 use super::number::parse_i64;
 use super::reply::{ErrorReply, NOT_AN_INTEGER};
 use crate::batch;
-use overside_kv_store::{KEY_MAX_BYTES, Operation, Request};
+use overside_kv_store::{KEY_MAX_BYTES, Operation, Request, ValueKind};
 
 /// Function that makes requests from a command's arguments and returns the kind of its reply.
 pub(super) type BatchHandler =
@@ -38,10 +38,16 @@ pub(super) enum ReplyKind {
     Found,
     /// `OK` if no request was refused.
     Ok,
-    /// 1 if no request was refused.
-    AllStored,
+    /// This number if no request was refused.
+    Count { number: u32 },
     /// The number in the answer.
     Number,
+    /// The number in the answer, of a field of a hash.
+    HashNumber,
+    /// The number in the answer, or null if there is none.
+    NumberOrNull,
+    /// The text in the answer, of a field of a hash.
+    HashValue,
     /// Name of the kind of value.
     Kind,
     /// Time until the key expires, in seconds or milliseconds.
@@ -54,14 +60,20 @@ pub(super) enum ReplyKind {
     First,
     /// 1 if the list has an element.
     HasFirst,
+    /// Length of the first element of a list.
+    FirstLength,
+    /// An array of 1 for elements of a list that are there, and 0.
+    AreThere,
+    /// A set of the elements of a list.
+    Set,
     /// An array of `len` elements of a list; nulls for missing ones.
     List { len: u32 },
     /// Elements in pairs, as a map.
     Map,
     /// Names or values of a map.
     Half { values: bool },
-    /// Number of fields of a hash.
-    Fields,
+    /// Number of elements of a collection of this kind.
+    Len { kind: ValueKind },
     /// Members with their scores.
     Scored,
     /// The score, or null if there is none.
@@ -75,6 +87,9 @@ impl ReplyKind {
             self,
             Self::First
                 | Self::HasFirst
+                | Self::FirstLength
+                | Self::AreThere
+                | Self::Set
                 | Self::List { .. }
                 | Self::Map
                 | Self::Half { .. }

@@ -18,12 +18,14 @@
 use super::batch::{ReplyKind, integer};
 use super::command::{Action, Command, CommandTable, flags};
 use super::expiry::TimeUnit;
-use super::sorted_sets::{By, range};
+use super::members::Count;
+use super::sets::Combination::{Difference, Intersection, Union};
+use super::sorted_sets::{By, range, whole};
 use super::{
-    clients, connection, hashes, introspection, keys, keyspace, replication, server, sorted_sets,
-    strings, transactions,
+    clients, connection, hashes, introspection, keys, keyspace, members, replication, server, sets,
+    sorted_sets, strings, transactions,
 };
-use overside_kv_store::{Condition, Expiry, Operation, SetOptions};
+use overside_kv_store::{Condition, Expiry, Operation, Popped, SetOptions, ValueKind};
 
 /// Keys of a command without keys.
 const NONE: [i32; 3] = [0, 0, 0];
@@ -31,6 +33,8 @@ const NONE: [i32; 3] = [0, 0, 0];
 const ONE: [i32; 3] = [1, 1, 1];
 /// The second argument is the only key, behind the name of a subcommand.
 const SECOND: [i32; 3] = [2, 2, 1];
+/// The first two arguments are the keys.
+const FIRST_TWO: [i32; 3] = [1, 2, 1];
 /// All arguments are keys.
 const ALL: [i32; 3] = [1, -1, 1];
 /// Every other argument is a key, from the first one on.
@@ -122,6 +126,7 @@ const COMMANDS: &[Command] = commands! {
         "pexpireat" -3 ONE [WRITE FAST] (requests |batch, a| keys::expire(batch, a, TimeUnit::MILLISECONDS_SINCE_1970, "pexpireat"));
         "pexpiretime" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => ExpiresAt { in_seconds: false });
         "pttl" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => TimeToLive { in_seconds: false });
+        "randomkey" 1 NONE [READONLY] (direct keyspace::randomkey) "not every key with the same probability";
         "scan" -2 NONE [READONLY] (direct keyspace::scan) "at most 65,536 keys a call";
         "touch" -2 ALL [READONLY FAST] (keys Operation::Inspect => Found);
         "ttl" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => TimeToLive { in_seconds: true });
@@ -135,23 +140,61 @@ const COMMANDS: &[Command] = commands! {
         "hget" 3 ONE [READONLY FAST] (key |a| Operation::HashGet { fields: a[2..].into() } => First);
         "hgetall" 2 ONE [READONLY] (key |a| Operation::HashGetAll => Map);
         "hkeys" 2 ONE [READONLY] (key |a| Operation::HashGetAll => Half { values: false });
-        "hlen" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => Fields);
+        "hincrby" 4 ONE [WRITE DENYOOM FAST] (key |a| hashes::increment(a)? => HashNumber);
+        "hincrbyfloat" 4 ONE [WRITE DENYOOM FAST] (key |a| hashes::increment_float(a)? => HashValue) "rounds differently";
+        "hlen" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => Len { kind: ValueKind::Hash });
         "hmget" -3 ONE [READONLY FAST] (key |a| Operation::HashGet { fields: a[2..].into() } => List { len: a.len() as u32 - 2 });
         "hmset" -4 ONE [WRITE DENYOOM FAST] (key |a| hashes::set(a, "hmset")? => Ok);
+        "hrandfield" -2 ONE [READONLY] (requests hashes::random);
+        "hscan" -3 ONE [READONLY] (direct |call, a| members::scan(call, a, ValueKind::Hash)) "all fields in one reply";
         "hset" -4 ONE [WRITE DENYOOM FAST] (key |a| hashes::set(a, "hset")? => Number);
+        "hsetnx" 4 ONE [WRITE DENYOOM FAST] (key |a| Operation::HashAdd { field: a[2], value: a[3] } => Number);
+        "hstrlen" 3 ONE [READONLY FAST] (key |a| Operation::HashGet { fields: a[2..].into() } => FirstLength);
         "hvals" 2 ONE [READONLY] (key |a| Operation::HashGetAll => Half { values: true });
+    }
+    "set" {
+        "sadd" -3 ONE [WRITE DENYOOM FAST] (key |a| Operation::SetAdd { members: a[2..].into() } => Number);
+        "scard" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => Len { kind: ValueKind::Set });
+        "sdiff" -2 ALL [READONLY] (direct |call, a| sets::combine(call, a, Difference)) "with several cores all keys of one, as all commands on several sets";
+        "sdiffstore" -3 ALL [WRITE DENYOOM] (direct |call, a| sets::store(call, a, Difference)) "a full store that refuses the result has removed the destination";
+        "sinter" -2 ALL [READONLY] (direct |call, a| sets::combine(call, a, Intersection));
+        "sintercard" -3 NONE [READONLY] (direct sets::intersection_len);
+        "sinterstore" -3 ALL [WRITE DENYOOM] (direct |call, a| sets::store(call, a, Intersection)) "as `SDIFFSTORE`";
+        "sismember" 3 ONE [READONLY FAST] (key |a| Operation::Scores { kind: ValueKind::Set, members: a[2..].into() } => HasFirst);
+        "smembers" 2 ONE [READONLY] (key |a| Operation::Members(ValueKind::Set) => Set);
+        "smismember" -3 ONE [READONLY FAST] (key |a| Operation::Scores { kind: ValueKind::Set, members: a[2..].into() } => AreThere);
+        "smove" 4 FIRST_TWO [WRITE FAST] (direct sets::move_member);
+        "spop" -2 ONE [WRITE FAST] (requests members::pop_random);
+        "srandmember" -2 ONE [READONLY] (requests |batch, a| members::choose(batch, a, ValueKind::Set, Count::Only));
+        "srem" -3 ONE [WRITE FAST] (key |a| Operation::SetRemove { members: a[2..].into() } => Number);
+        "sscan" -3 ONE [READONLY] (direct |call, a| members::scan(call, a, ValueKind::Set)) "all members in one reply";
+        "sunion" -2 ALL [READONLY] (direct |call, a| sets::combine(call, a, Union));
+        "sunionstore" -3 ALL [WRITE DENYOOM] (direct |call, a| sets::store(call, a, Union)) "as `SDIFFSTORE`";
     }
     "sorted-set" {
         "zadd" -4 ONE [WRITE DENYOOM FAST] (requests sorted_sets::zadd);
-        "zcard" 2 ONE [READONLY FAST] (key |a| Operation::SortedLength => Number);
+        "zcard" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => Len { kind: ValueKind::SortedSet });
+        "zcount" 4 ONE [READONLY FAST] (key |a| Operation::SortedCount(whole(a, By::Score)?) => Number);
         "zincrby" 4 ONE [WRITE DENYOOM FAST] (requests sorted_sets::zincrby) "no options of `ZADD`";
+        "zlexcount" 4 ONE [READONLY FAST] (key |a| Operation::SortedCount(whole(a, By::Member)?) => Number);
+        "zmscore" -3 ONE [READONLY FAST] (key |a| Operation::Scores { kind: ValueKind::SortedSet, members: a[2..].into() } => List { len: a.len() as u32 - 2 });
+        "zpopmax" -2 ONE [WRITE FAST] (requests |batch, a| members::pop_sorted(batch, a, Popped::Greatest));
+        "zpopmin" -2 ONE [WRITE FAST] (requests |batch, a| members::pop_sorted(batch, a, Popped::Least));
+        "zrandmember" -2 ONE [READONLY] (requests |batch, a| members::choose(batch, a, ValueKind::SortedSet, Count::With(b"WITHSCORES")));
         "zrange" -4 ONE [READONLY] (requests |batch, a| range(batch, a, None)) "no hexadecimal scores, as in every command with scores";
         "zrangebylex" -4 ONE [READONLY] (requests |batch, a| range(batch, a, Some((By::Member, false))));
         "zrangebyscore" -4 ONE [READONLY] (requests |batch, a| range(batch, a, Some((By::Score, false))));
+        "zrank" 3 ONE [READONLY FAST] (key |a| Operation::SortedRank { member: a[2], reverse: false } => NumberOrNull);
         "zrem" -3 ONE [WRITE FAST] (key |a| Operation::SortedRemove { members: a[2..].into() } => Number);
+        "zremrangebylex" 4 ONE [WRITE] (key |a| Operation::SortedRemoveRange(whole(a, By::Member)?) => Number);
+        "zremrangebyrank" 4 ONE [WRITE] (key |a| Operation::SortedRemoveRange(whole(a, By::Rank)?) => Number);
+        "zremrangebyscore" 4 ONE [WRITE] (key |a| Operation::SortedRemoveRange(whole(a, By::Score)?) => Number);
         "zrevrange" -4 ONE [READONLY] (requests |batch, a| range(batch, a, Some((By::Rank, true))));
         "zrevrangebylex" -4 ONE [READONLY] (requests |batch, a| range(batch, a, Some((By::Member, true))));
         "zrevrangebyscore" -4 ONE [READONLY] (requests |batch, a| range(batch, a, Some((By::Score, true))));
+        "zrevrank" 3 ONE [READONLY FAST] (key |a| Operation::SortedRank { member: a[2], reverse: true } => NumberOrNull);
+        "zscan" -3 ONE [READONLY] (direct |call, a| members::scan(call, a, ValueKind::SortedSet)) "all members in one reply";
+        "zscore" 3 ONE [READONLY FAST] (key |a| Operation::Scores { kind: ValueKind::SortedSet, members: a[2..].into() } => First);
     }
     "transactions" {
         "discard" 1 NONE [ALWAYS FAST NOT_QUEUED] (direct transactions::discard);

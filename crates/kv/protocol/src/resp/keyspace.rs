@@ -4,6 +4,7 @@ use super::answers::kind_name;
 use super::batch::integer;
 use super::command::Call;
 use super::glob;
+use super::number::seed;
 use super::reply::{ErrorReply, RespWriter, SYNTAX};
 use crate::OUTPUT_MAX_BYTES;
 use overside_kv_store::ScanPosition;
@@ -13,17 +14,13 @@ const SCAN_COUNT_MAX: usize = 64 << 10;
 const SCAN_COUNT: usize = 10;
 
 pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
-    let position = std::str::from_utf8(arguments[1]).ok().and_then(|t| t.parse().ok());
-    let position = position.ok_or(ErrorReply::new("ERR invalid cursor"))?;
+    let position = cursor(arguments[1])?;
     let mut filter = Filter::default();
     let mut count = SCAN_COUNT;
     let (options, rest) = arguments[2..].as_chunks();
     for [option, value] in options {
         match option.to_ascii_uppercase().as_slice() {
-            b"COUNT" => {
-                let number = integer(value)?;
-                count = usize::try_from(number).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
-            }
+            b"COUNT" => count = option_count(value)?,
             b"MATCH" => filter.pattern = Some(glob::pattern(value)?),
             b"TYPE" => filter.kind = Some(value),
             _ => return Err(SYNTAX),
@@ -39,6 +36,37 @@ pub(super) fn scan(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
     reply.array(2);
     reply.bulk(next.0.to_string().as_bytes());
     keys.write(&mut reply);
+    Ok(())
+}
+
+/// The cursor of a scan.
+pub(super) fn cursor(text: &[u8]) -> Result<u64, ErrorReply> {
+    let position = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    position.ok_or(ErrorReply::new("ERR invalid cursor"))
+}
+
+/// The value of a scan's option `COUNT`.
+pub(super) fn option_count(value: &[u8]) -> Result<usize, ErrorReply> {
+    usize::try_from(integer(value)?).ok().filter(|count| *count > 0).ok_or(SYNTAX)
+}
+
+pub(super) fn randomkey(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
+    let mut found = None;
+    // From a random place on, and from the beginning if there is none behind it.
+    for mut position in [ScanPosition(seed()), ScanPosition::default()] {
+        while found.is_none() {
+            let mut take = |key: &[u8], _| _ = found.get_or_insert_with(|| key.to_vec());
+            let next = call.server.engine().scan(position, 1, call.now_ms, &mut take);
+            position = next.map_err(|refusal| call.refusal(refusal))?;
+            if position == ScanPosition::default() {
+                break;
+            }
+        }
+    }
+    match found {
+        Some(key) => call.reply().bulk(&key),
+        None => call.reply().null(),
+    }
     Ok(())
 }
 

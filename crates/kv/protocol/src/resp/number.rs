@@ -1,6 +1,13 @@
 //! Numbers as text, parsed and written as by Redis 7.0.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use overside_kv_store::parse_double;
+
+/// Returns a number that nobody can foresee.
+pub(super) fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
 
 /// Parses a signed decimal number in its canonical form: no spaces, plus signs or leading zeros.
 #[inline]

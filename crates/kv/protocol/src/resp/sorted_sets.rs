@@ -114,18 +114,11 @@ pub(super) fn range<'a>(
         ));
     }
     // In descending order the greater end comes first, except for ranks, which count from the greatest.
-    let (min, max) = match reverse && by != By::Rank {
-        true => (arguments[3], arguments[2]),
-        false => (arguments[2], arguments[3]),
+    let ends = match reverse && by != By::Rank {
+        true => [arguments[3], arguments[2]],
+        false => [arguments[2], arguments[3]],
     };
-    let by = match by {
-        By::Rank => SortedRangeBy::Rank { start: integer(min)?, end: integer(max)? },
-        By::Score => SortedRangeBy::Score { min: score_bound(min)?, max: score_bound(max)? },
-        By::Member => match (member_bound(min)?, member_bound(max)?) {
-            (MemberBound::Last, _) | (_, MemberBound::First) => NONE,
-            (min, max) => SortedRangeBy::Member { min: min.member(), max: max.member() },
-        },
-    };
+    let by = between(by, ends)?;
     let (offset, count) = limit.unwrap_or((0, -1));
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     let range = SortedRange {
@@ -138,6 +131,24 @@ pub(super) fn range<'a>(
     };
     batch.request(arguments[1], Operation::SortedRange(range))?;
     Ok(if options.with_scores { ReplyKind::Scored } else { ReplyKind::List { len: 0 } })
+}
+
+/// The range from the first to the last of two ends.
+fn between<'a>(by: By, [min, max]: [&'a [u8]; 2]) -> Result<SortedRangeBy<'a>, ErrorReply> {
+    Ok(match by {
+        By::Rank => SortedRangeBy::Rank { start: integer(min)?, end: integer(max)? },
+        By::Score => SortedRangeBy::Score { min: score_bound(min)?, max: score_bound(max)? },
+        By::Member => match (member_bound(min)?, member_bound(max)?) {
+            (MemberBound::Last, _) | (_, MemberBound::First) => NONE,
+            (min, max) => SortedRangeBy::Member { min: min.member(), max: max.member() },
+        },
+    })
+}
+
+/// The range that a command has behind its key: all between the two ends.
+pub(super) fn whole<'a>(arguments: &[&'a [u8]], by: By) -> Result<SortedRange<'a>, ErrorReply> {
+    let by = between(by, [arguments[2], arguments[3]])?;
+    Ok(SortedRange { by, reverse: false, offset: 0, count: u64::MAX, with_scores: false })
 }
 
 /// Empty range.

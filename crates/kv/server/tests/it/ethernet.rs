@@ -82,6 +82,8 @@ proptest! {
         // The checksums are those of what is behind the header of Ethernet.
         let bit = 14 * 8 + bit.index((frame.len() - 14) * 8);
         frame[bit / 8] ^= 1 << (bit % 8);
+        // Another checksum of UDP may say that there is none, or that a device will make it.
+        prop_assume!(!(40..42).contains(&(bit / 8)));
         prop_assert!(matches!(received(&frame), FrameKind::Ignored(_)));
     }
 

@@ -3,7 +3,7 @@
 mod collections;
 mod numbers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::numbers::{fixed_point, fixed_point_text, signed, unsigned};
 
@@ -20,6 +20,7 @@ pub(crate) enum Content {
     String(Vec<u8>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
     Sorted(BTreeMap<Vec<u8>, f64>),
+    Set(BTreeSet<Vec<u8>>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -442,6 +443,7 @@ impl ProcessingEngine for Oracle {
                 Content::String(string) => string.len(),
                 Content::Hash(hash) => hash.iter().map(|(f, v)| f.len() + v.len()).sum(),
                 Content::Sorted(sorted) => sorted.keys().map(|member| member.len() + 8).sum(),
+                Content::Set(set) => set.iter().map(|member| member.len() + 8).sum(),
             };
             (key.len() + content) as u64
         });
@@ -464,6 +466,7 @@ fn metadata(item: &Item) -> Metadata {
         Content::String(string) => (ValueKind::String, string.len()),
         Content::Hash(hash) => (ValueKind::Hash, hash.len()),
         Content::Sorted(sorted) => (ValueKind::SortedSet, sorted.len()),
+        Content::Set(set) => (ValueKind::Set, set.len()),
     };
     Metadata {
         kind,

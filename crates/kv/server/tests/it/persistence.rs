@@ -61,6 +61,9 @@ fn recreate(key: &[u8], item: &Item) -> Vec<u8> {
             members: members.iter().map(|(m, score)| (*score, &m[..])).collect(),
             options: overside_kv::request::SortedAddOptions::default(),
         },
+        Content::Set(members) => {
+            Operation::SetAdd { members: members.iter().map(|member| &member[..]).collect() }
+        }
     };
     let expire = Operation::Expire { expiry, condition: overside_kv::ExpiryCondition::default() };
     let mut bytes = Vec::new();

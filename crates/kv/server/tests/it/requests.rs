@@ -5,8 +5,8 @@ use std::path::Path;
 use overside_base::Random;
 use overside_kv::request::{CounterChange, SortedAddOptions, SortedRangeBy};
 use overside_kv::{
-    Condition, Expiry, ExpiryCondition, KeyHasher, Operation, ProcessingEngine, Request,
-    ScoreBound, SetOptions, SortedRange,
+    Condition, Expiry, ExpiryCondition, KeyHasher, Operation, Popped, ProcessingEngine, Request,
+    ScoreBound, SetOptions, SortedRange, ValueKind,
 };
 
 const KEYS: [&[u8]; 12] = [
@@ -158,6 +158,10 @@ impl Requests {
         (members.collect(), options)
     }
 
+    fn kind(&mut self) -> ValueKind {
+        self.pick(&[ValueKind::Hash, ValueKind::Set, ValueKind::SortedSet])
+    }
+
     pub(crate) fn next(&mut self, now_ms: u64) -> Request<'static> {
         let key = self.pick(&KEYS);
         let operation = self.operation(now_ms);
@@ -165,7 +169,7 @@ impl Requests {
     }
 
     fn operation(&mut self, now_ms: u64) -> Operation<'static> {
-        match self.random.below(24) {
+        match self.random.below(32) {
             0 => Operation::Get,
             1 => Operation::GetAndExpire(self.expiry(now_ms)),
             2 => Operation::GetAndDelete,
@@ -215,10 +219,41 @@ impl Requests {
                 Operation::SortedAdd { members, options }
             }
             22 => Operation::SortedRemove { members: self.values(1) },
-            _ => match self.random.below(3) {
+            23 => Operation::HashAdd { field: self.value(), value: self.value() },
+            24 => Operation::HashIncrement {
+                field: self.value(),
+                delta: self.random.below(100) as i64 - 50,
+            },
+            25 => Operation::HashIncrementFloat { field: self.value(), delta: b"1.5" },
+            26 | 27 => Operation::SetAdd { members: self.values(1) },
+            28 => Operation::SetRemove { members: self.values(1) },
+            29 => Operation::Pop {
+                kind: self.pick(&[ValueKind::Set, ValueKind::SortedSet]),
+                count: self.random.below(3),
+                which: match self.random.below(3) {
+                    0 => Popped::Least,
+                    1 => Popped::Greatest,
+                    _ => Popped::Random(self.random.below(9)),
+                },
+            },
+            30 => Operation::SortedRemoveRange(self.range()),
+            _ => match self.random.below(6) {
                 0 => Operation::HashGetAll,
                 1 => Operation::SortedRange(self.range()),
-                _ => Operation::SortedLength,
+                2 => Operation::Members(self.kind()),
+                3 => Operation::Scores {
+                    kind: self.pick(&[ValueKind::Set, ValueKind::SortedSet]),
+                    members: self.values(1),
+                },
+                4 => Operation::Choose {
+                    kind: self.kind(),
+                    count: self.random.below(9) as i64 - 4,
+                    seed: self.random.below(9),
+                },
+                _ => match self.is() {
+                    true => Operation::SortedRank { member: self.value(), reverse: self.is() },
+                    false => Operation::SortedCount(self.range()),
+                },
             },
         }
     }

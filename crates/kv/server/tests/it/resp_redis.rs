@@ -37,7 +37,16 @@ const COMMANDS: &str = "GET <k>|SET <k> <v>|SET <k> <v> NX|SET <k> <v> XX GET|SE
     ZRANGE <z> <b> <b> BYSCORE|ZRANGE <z> <b> <b> BYSCORE REV LIMIT <n> <n> WITHSCORES|ZRANGE <q> <l> <l> BYLEX|\
     ZRANGE <q> <l> <l> BYLEX REV LIMIT <n> <n>|ZREVRANGE <z> <n> <n>|ZRANGEBYSCORE <z> <b> <b> WITHSCORES|\
     ZRANGEBYSCORE <z> -inf +inf LIMIT <n> <n>|ZREVRANGEBYSCORE <z> <b> <b>|ZRANGEBYLEX <q> <l> <l>|\
-    ZREVRANGEBYLEX <q> <l> <l>|DISCARD|EXEC|UNWATCH|FLUSHALL|AUTH <v>|AUTH <v> <v>|SELECT <i>|CLIENT GETNAME|\
+    ZREVRANGEBYLEX <q> <l> <l>|ZSCORE <z> <f>|ZMSCORE <z> <f> <f>|ZRANK <z> <f>|ZREVRANK <z> <f>|ZCOUNT <z> <b> <b>|\
+    ZLEXCOUNT <q> <l> <l>|ZREMRANGEBYRANK <z> <n> <n>|ZREMRANGEBYSCORE <z> <b> <b>|ZREMRANGEBYLEX <q> <l> <l>|\
+    ZPOPMIN <z>|ZPOPMAX <z>|ZPOPMIN <z> <n>|ZPOPMAX <z> <n>|ZRANDMEMBER <z>|ZRANDMEMBER <z> <r>|\
+    ZRANDMEMBER <z> <r> WITHSCORES|ZSCAN <z> 0 COUNT 1000|ZSCAN <z> 0 MATCH <p> COUNT 1000|HSETNX <h> <f> <v>|HSTRLEN <h> <f>|\
+    HINCRBY <h> <f> <n>|HINCRBYFLOAT <g> <f> <d>|HRANDFIELD <h>|HRANDFIELD <h> <r>|HRANDFIELD <h> <r> WITHVALUES|\
+    HSCAN <h> 0 COUNT 1000|HSCAN <h> 0 COUNT 1000 MATCH <p>|SADD <x> <f>|SADD <x> <f> <f> <v>|SREM <x> <f> <f>|SISMEMBER <x> <f>|\
+    SMISMEMBER <x> <f> <f>|SMEMBERS <x>|SCARD <x>|SPOP <x> 100|SRANDMEMBER <x>|SRANDMEMBER <x> <r>|SSCAN <x> 0 COUNT 1000|\
+    SSCAN <x> 0 COUNT 1000 MATCH <p>|SUNION <x> <x>|SINTER <x> <x> <x>|SDIFF <x> <x>|SINTERCARD 2 <x> <x>|\
+    SINTERCARD 2 <x> <x> LIMIT <n>|SUNIONSTORE <x> <x> <x>|SINTERSTORE <x> <x> <x>|SDIFFSTORE <x> <x> <x>|\
+    SMOVE <x> <x> <f>|RANDOMKEY|DISCARD|EXEC|UNWATCH|FLUSHALL|AUTH <v>|AUTH <v> <v>|SELECT <i>|CLIENT GETNAME|\
     CLIENT SETNAME <f>|CLIENT <v>|MEMORY <v>|CONFIG <v>|ZADD <q> 0 <f> 0 <f>|ZREM <q> <f>|<v> <v> <v>|HELLO x|\
     CLIENT NO-EVICT <v>|CLIENT KILL ID <v>|CLIENT KILL <v>|CLIENT LIST TYPE <v>|CLIENT LIST ID <f>";
 
@@ -64,8 +73,10 @@ fn comparison(name: &str) -> Comparison {
         "HELLO" => Comparison::Kind,
         "CLIENT" => Comparison::Text,
         "GETEX" => Comparison::ArgumentsFirst,
+        "RANDOMKEY" | "SRANDMEMBER" | "HRANDFIELD" | "ZRANDMEMBER" => Comparison::Length,
         "HGETALL" => Comparison::Pairs,
-        "HKEYS" | "HVALS" | "KEYS" | "SCAN" => Comparison::Sorted,
+        "HKEYS" | "HVALS" | "KEYS" | "SCAN" | "HSCAN" | "SSCAN" | "ZSCAN" | "SMEMBERS" | "SPOP"
+        | "SUNION" | "SINTER" | "SDIFF" => Comparison::Sorted,
         _ => Comparison::Bytes,
     }
 }
@@ -80,6 +91,8 @@ enum Comparison {
     /// anything but an error.
     Memory,
     Kind,
+    /// Elements are not compared, their number is.
+    Length,
     /// Texts are not compared, errors are.
     Text,
     Pairs,
@@ -108,6 +121,13 @@ impl Comparison {
             }
             Self::Memory => kinds.1 == Some(&b':') && kinds.0 != Some(&b'-'),
             Self::Kind => kinds.0 == kinds.1,
+            Self::Length => {
+                let are_arrays = kinds == (Some(&b'*'), Some(&b'*'));
+                let is_text = kinds == (Some(&b'$'), Some(&b'$'));
+                let are_nulls = [ours, theirs].map(|reply| reply == b"$-1\r\n");
+                (is_text && are_nulls[0] == are_nulls[1])
+                    || (are_arrays && elements(ours).len() == elements(theirs).len())
+            }
             Self::Text => kinds.0 == kinds.1 && kinds.0 != Some(&b'-'),
             Self::Pairs | Self::Sorted => self.sorted(ours) == self.sorted(theirs),
             _ => false,
@@ -194,6 +214,9 @@ impl Commands {
             "<c>" => self.pick(&["n", "m"]),
             "<e>" => "f",
             "<h>" => self.pick(&["h", "h", "h2", "a"]),
+            "<x>" => self.pick(&["x", "x", "x2", "x3", "a", "z"]),
+            "<g>" => self.pick(&["g", "h3"]),
+            "<r>" => self.pick(&["0", "1", "3", "100", "-1", "-5", "x"]),
             "<z>" => self.pick(&["z", "z", "z2", "a"]),
             "<q>" => self.pick(&["q", "q2"]),
             "<f>" => self.pick(&["a", "b", "c", "d", "e", ""]),
@@ -213,7 +236,7 @@ impl Commands {
             ]),
             "<l>" => self.pick(&["-", "+", "[a", "(a", "[c", "(d", "[", "x"]),
             "<p>" => self.pick(&["*", "?", "[a-c]", "[^a]", "key:*", "\\a", "k*7", "[abc", ""]),
-            "<y>" => self.pick(&["string", "hash", "zset", "HASH", "list"]),
+            "<y>" => self.pick(&["string", "hash", "zset", "set", "HASH", "list"]),
             _ => unreachable!("{kind}"),
         }
     }
@@ -223,9 +246,14 @@ impl Commands {
         // Redis orders members by bytes only where all scores are equal, takes any cursor, knows
         // options of ZADD in ZINCRBY, and rounds long sums differently.
         let is_sound = template.contains("<q>")
-            || template.starts_with("SCAN")
+            || template.contains("SCAN ")
             || template.starts_with("ZINCRBY")
-            || template.starts_with("INCRBYFLOAT");
+            || template.starts_with("INCRBYFLOAT")
+            || template.starts_with("HINCRBYFLOAT")
+            // As many elements as a word of no sense wants would be sent.
+            || template.contains("<r>")
+            // Which members are taken is random.
+            || template.starts_with("SPOP");
         let has_junk = !is_sound && self.random.chance(0.15);
         let mut words = Vec::new();
         for word in template.split(' ') {

@@ -115,9 +115,14 @@ fn is_defined(request: &Request<'_>, oracle: &Oracle) -> bool {
     match (&request.operation, content) {
         // The oracle has 38 digits.
         (Operation::IncrementFloat { .. }, Some(Content::String(text))) => text.len() <= 18,
+        (Operation::HashIncrementFloat { field, .. }, Some(Content::Hash(fields))) => {
+            fields.get(*field).is_none_or(|text| text.len() <= 18)
+        }
         // By member only where scores are equal.
         (
-            Operation::SortedRange(SortedRange { by: SortedRangeBy::Member { .. }, .. }),
+            Operation::SortedRange(SortedRange { by: SortedRangeBy::Member { .. }, .. })
+            | Operation::SortedCount(SortedRange { by: SortedRangeBy::Member { .. }, .. })
+            | Operation::SortedRemoveRange(SortedRange { by: SortedRangeBy::Member { .. }, .. }),
             Some(Content::Sorted(set)),
         ) => set.values().all(|score| Some(score) == set.values().next()),
         _ => true,

@@ -27,6 +27,7 @@ numbered! {
         0 String;
         1 Hash;
         2 SortedSet;
+        3 Set;
     }
 }
 

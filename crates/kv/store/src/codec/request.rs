@@ -5,8 +5,8 @@ use super::bytes::{Reader, Writer};
 use super::tables::{Numbered, numbered, structs};
 use crate::operations::operations;
 use crate::request::{
-    Condition, CounterChange, Expiry, ExpiryCondition, Operation, Request, ScoreBound, SetOptions,
-    SortedAddOptions, SortedRange, SortedRangeBy,
+    Condition, CounterChange, Expiry, ExpiryCondition, Operation, Popped, Request, ScoreBound,
+    SetOptions, SortedAddOptions, SortedRange, SortedRangeBy,
 };
 use crate::{KEY_MAX_BYTES, KeyHasher, VALUE_MAX_BYTES};
 
@@ -17,6 +17,14 @@ numbered! {
         0 Keep;
         1 Never;
         2 At(ms = varint);
+    }
+}
+
+numbered! {
+    enum Popped {
+        0 Least;
+        1 Greatest;
+        2 Random(seed = varint);
     }
 }
 

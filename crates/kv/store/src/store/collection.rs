@@ -1,14 +1,16 @@
-//! Hashes and sorted sets, which are stored apart from the items.
+//! Hashes, sets and sorted sets, which are stored apart from the items. A set is a sorted set whose scores are 0, so
+//! that members of any rank are found.
 //!
 //! Their memory is counted approximately: the C library's allocation for each string, and the nodes
 //! of the trees at two thirds of their capacity.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use slab::Slab;
 
 use super::sorted_set::SortedSet;
-use crate::ValueKind;
+use crate::{Element, ListBuilder, ValueKind};
 
 pub(super) type Hash = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
@@ -34,7 +36,7 @@ impl Collection {
     pub(super) fn new(kind: ValueKind, seed: u64) -> Self {
         Self {
             content: match kind {
-                ValueKind::SortedSet => Content::Sorted(SortedSet::new(seed)),
+                ValueKind::SortedSet | ValueKind::Set => Content::Sorted(SortedSet::new(seed)),
                 _ => Content::Hash(Hash::new()),
             },
             payload_bytes: 0,
@@ -46,6 +48,53 @@ impl Collection {
         match &self.content {
             Content::Hash(hash) => hash.len(),
             Content::Sorted(sorted) => sorted.len(),
+        }
+    }
+
+    /// Value of a field.
+    pub(super) fn field(&self, field: &[u8]) -> Option<&[u8]> {
+        match &self.content {
+            Content::Hash(hash) => hash.get(field).map(|value| &**value),
+            Content::Sorted(_) => None,
+        }
+    }
+
+    /// Adds the elements of these ranks, or all, to a list: fields with values, or members with scores. `is_set`: members
+    /// without.
+    pub(super) fn list(
+        &self,
+        is_set: bool,
+        ranks: Option<&mut dyn Iterator<Item = usize>>,
+        list: &mut ListBuilder,
+    ) {
+        match (&self.content, ranks) {
+            (Content::Hash(hash), ranks) => {
+                let all: Vec<_> = hash.iter().collect();
+                let push = |rank: usize| {
+                    list.push(Element::Bytes(all[rank].0));
+                    list.push(Element::Bytes(all[rank].1));
+                    !list.is_too_long()
+                };
+                match ranks {
+                    Some(mut ranks) => _ = Iterator::all(&mut ranks, push),
+                    None => _ = (0..all.len()).all(push),
+                }
+            }
+            (Content::Sorted(set), ranks) => {
+                let mut push = |ranks: Range<usize>| {
+                    set.visit(ranks, false, &mut |score, member| {
+                        list.push(Element::Bytes(member));
+                        if !is_set {
+                            list.push(Element::Score(score));
+                        }
+                    });
+                    !list.is_too_long()
+                };
+                match ranks {
+                    Some(mut ranks) => _ = Iterator::all(&mut ranks, |rank| push(rank..rank + 1)),
+                    None => _ = push(0..set.len()),
+                }
+            }
         }
     }
 
@@ -135,7 +184,7 @@ fn allocated(bytes: usize) -> usize {
     }
 }
 
-/// All hashes and sorted sets of a partition.
+/// All hashes, sets and sorted sets of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Collections {
     all: Slab<Collection>,

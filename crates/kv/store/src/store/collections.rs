@@ -1,12 +1,15 @@
-//! Operations on hashes and sorted sets.
+//! Operations on hashes, sets and sorted sets.
 
-use super::Store;
 use super::collection::{Collection, Content, field_bytes, member_bytes};
 use super::index::Slot;
 use super::item::NewItem;
-use crate::request::SortedAddOptions;
+use super::sorted_set::SortedSet;
+use super::strings::numbers::signed;
+use super::{Store, decimal};
+use crate::request::{Popped, SortedAddOptions, random_ranks};
 use crate::{
-    Answer, Element, List, ListBuilder, Refusal, Request, SortedRange, VALUE_MAX_BYTES, ValueKind,
+    Answer, Element, List, ListBuilder, Refusal, Request, SortedRange, VALUE_MAX_BYTES, Value,
+    ValueKind,
 };
 
 /// A collection and the slot of its item.
@@ -24,29 +27,10 @@ impl Store {
         now_ms: u64,
         answer: &mut dyn FnMut(Answer<'_>),
     ) -> Result<(), Refusal> {
-        self.answer_list(request, ValueKind::Hash, now_ms, answer, |content, list| {
+        self.answer_list(request, ValueKind::Hash, now_ms, answer, |hash, list| {
             for field in fields {
-                let value = match content {
-                    Some(Content::Hash(hash)) => hash.get(*field),
-                    _ => None,
-                };
-                list.push(value.map_or(Element::Nil, |value| Element::Bytes(value)));
-            }
-        })
-    }
-
-    pub(super) fn hash_get_all(
-        &mut self,
-        request: &Request<'_>,
-        now_ms: u64,
-        answer: &mut dyn FnMut(Answer<'_>),
-    ) -> Result<(), Refusal> {
-        self.answer_list(request, ValueKind::Hash, now_ms, answer, |content, list| {
-            if let Some(Content::Hash(hash)) = content {
-                for (field, value) in hash {
-                    list.push(Element::Bytes(field));
-                    list.push(Element::Bytes(value));
-                }
+                let value = hash.and_then(|hash| hash.field(field));
+                list.push(value.map_or(Element::Nil, Element::Bytes));
             }
         })
     }
@@ -59,36 +43,92 @@ impl Store {
         answer: &mut dyn FnMut(Answer<'_>),
     ) -> Result<(), Refusal> {
         let kind = ValueKind::SortedSet;
-        self.answer_list(request, kind, now_ms, answer, |content, list| {
-            if let Some(Content::Sorted(set)) = content {
+        self.answer_list(request, kind, now_ms, answer, |collection, list| {
+            if let Some(Content::Sorted(set)) = collection.map(|collection| &collection.content) {
                 set.range(range, list);
             }
         })
     }
 
-    pub(super) fn sorted_length(
+    pub(super) fn members(
+        &mut self,
+        request: &Request<'_>,
+        kind: ValueKind,
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        self.answer_list(request, kind, now_ms, answer, |collection, list| {
+            if let Some(collection) = collection {
+                collection.list(kind == ValueKind::Set, None, list);
+            }
+        })
+    }
+
+    pub(super) fn choose(
+        &mut self,
+        request: &Request<'_>,
+        (kind, count, seed): (ValueKind, i64, u64),
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        self.answer_list(request, kind, now_ms, answer, |collection, list| {
+            if let Some(collection) = collection {
+                let mut ranks = random_ranks(collection.len(), count, seed);
+                collection.list(kind == ValueKind::Set, Some(&mut ranks), list);
+            }
+        })
+    }
+
+    pub(super) fn scores(
+        &mut self,
+        request: &Request<'_>,
+        kind: ValueKind,
+        members: &[&[u8]],
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        self.answer_list(request, kind, now_ms, answer, |collection, list| {
+            for member in members {
+                let score = collection.and_then(|collection| score_of(collection, member));
+                list.push(score.map_or(Element::Nil, Element::Score));
+            }
+        })
+    }
+
+    /// Answers with a number of a sorted set, 0 if it is missing, or `Missing` if it has none.
+    pub(super) fn sorted_number(
         &mut self,
         request: &Request<'_>,
         now_ms: u64,
+        number: impl FnOnce(&SortedSet) -> Option<usize>,
     ) -> Result<Answer<'static>, Refusal> {
         let found = self.read_collection(request, ValueKind::SortedSet, now_ms)?;
-        let len = found.map_or(0, |found| self.collections.get(found.number).len());
-        Ok(Answer::Number(len as i64))
+        let number = match found.map(|found| &self.collections.get(found.number).content) {
+            Some(Content::Sorted(set)) => number(set),
+            _ => number(&SortedSet::new(0)),
+        };
+        Ok(number.map_or(Answer::Missing, |number| Answer::Number(number as i64)))
     }
 
-    /// Answers with what `fill` takes from a collection, if it is there. Memory of a long list is not kept.
+    /// Answers with what `fill` takes from a collection, if it is there.
     fn answer_list(
         &mut self,
         request: &Request<'_>,
         kind: ValueKind,
         now_ms: u64,
         answer: &mut dyn FnMut(Answer<'_>),
-        fill: impl FnOnce(Option<&Content>, &mut ListBuilder),
+        fill: impl FnOnce(Option<&Collection>, &mut ListBuilder),
     ) -> Result<(), Refusal> {
         let found = self.read_collection(request, kind, now_ms)?;
-        let content = found.map(|found| &self.collections.get(found.number).content);
+        let collection = found.map(|found| self.collections.get(found.number));
         self.list.clear();
-        fill(content, &mut self.list);
+        fill(collection, &mut self.list);
+        self.answer_filled(answer);
+        Ok(())
+    }
+
+    /// Answers with the list that was filled. Memory of a long one is not kept.
+    fn answer_filled(&mut self, answer: &mut dyn FnMut(Answer<'_>)) {
         let list: List<'_> = self.list.list();
         let is_long = list.len() > 1 << 16 || list.as_bytes().len() > 1 << 20;
         answer(match self.list.is_too_long() {
@@ -98,7 +138,6 @@ impl Store {
         if is_long {
             self.list = ListBuilder::default();
         }
-        Ok(())
     }
 
     fn collection(
@@ -180,6 +219,53 @@ impl Store {
         }
     }
 
+    pub(super) fn hash_add(
+        &mut self,
+        request: &Request<'_>,
+        field: &[u8],
+        value: &[u8],
+        now_ms: u64,
+    ) -> Result<Answer<'static>, Refusal> {
+        let found = self.collection(request, ValueKind::Hash, now_ms)?;
+        let is_there =
+            found.is_some_and(|it| self.collections.get(it.number).field(field).is_some());
+        match is_there {
+            true => Ok(Answer::Number(0)),
+            false => self.hash_set(request, &[[field, value]], now_ms),
+        }
+    }
+
+    pub(super) fn hash_increment(
+        &mut self,
+        request: &Request<'_>,
+        field: &[u8],
+        delta: i64,
+        now_ms: u64,
+    ) -> Result<Answer<'static>, Refusal> {
+        let found = self.collection(request, ValueKind::Hash, now_ms)?;
+        let old = found.and_then(|it| self.collections.get(it.number).field(field));
+        let old = old.map_or(Some(0), signed).ok_or(Refusal::NotAnInteger)?;
+        let sum = old.checked_add(delta).ok_or(Refusal::Overflow)?;
+        self.hash_set(request, &[[field, sum.to_string().as_bytes()]], now_ms)?;
+        Ok(Answer::Number(sum))
+    }
+
+    pub(super) fn hash_increment_float(
+        &mut self,
+        request: &Request<'_>,
+        field: &[u8],
+        delta: &[u8],
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let found = self.collection(request, ValueKind::Hash, now_ms)?;
+        let old = found.and_then(|it| self.collections.get(it.number).field(field));
+        let sum = decimal::add(old.unwrap_or(b"0"), delta)?;
+        self.hash_set(request, &[[field, sum.as_bytes()]], now_ms)?;
+        answer(Answer::Value(Value { data: sum.as_bytes(), ..Value::default() }));
+        Ok(())
+    }
+
     pub(super) fn hash_set(
         &mut self,
         request: &Request<'_>,
@@ -213,14 +299,91 @@ impl Store {
         self.remove_elements(request, ValueKind::Hash, fields, now_ms, Collection::remove_field)
     }
 
-    pub(super) fn sorted_remove(
+    /// Removes members of a set or a sorted set.
+    pub(super) fn remove_members(
         &mut self,
         request: &Request<'_>,
+        kind: ValueKind,
         members: &[&[u8]],
         now_ms: u64,
     ) -> Result<Answer<'static>, Refusal> {
-        let kind = ValueKind::SortedSet;
         self.remove_elements(request, kind, members, now_ms, Collection::remove_member)
+    }
+
+    pub(super) fn sorted_remove_range(
+        &mut self,
+        request: &Request<'_>,
+        range: &SortedRange<'_>,
+        now_ms: u64,
+    ) -> Result<Answer<'static>, Refusal> {
+        let kind = ValueKind::SortedSet;
+        let taken = self.take(request, kind, now_ms, |set, list| {
+            set.visit(set.ranks(range), false, &mut |_, member| list.push(Element::Bytes(member)));
+        })?;
+        Ok(Answer::Number(taken as i64))
+    }
+
+    pub(super) fn pop(
+        &mut self,
+        request: &Request<'_>,
+        (kind, count, which): (ValueKind, u64, Popped),
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        self.take(request, kind, now_ms, |set, list| {
+            let len = set.len();
+            let count = count.min(len);
+            let mut push = |score, member| {
+                list.push(Element::Bytes(member));
+                if kind == ValueKind::SortedSet {
+                    list.push(Element::Score(score));
+                }
+            };
+            match which {
+                Popped::Least => set.visit(0..count, false, &mut push),
+                Popped::Greatest => set.visit(len - count..len, true, &mut push),
+                Popped::Random(seed) => random_ranks(len, count as i64, seed)
+                    .for_each(|rank| set.visit(rank..rank + 1, false, &mut push)),
+            }
+        })?;
+        self.answer_filled(answer);
+        Ok(())
+    }
+
+    /// Removes members: those that `list` puts into the list. Returns their number.
+    fn take(
+        &mut self,
+        request: &Request<'_>,
+        kind: ValueKind,
+        now_ms: u64,
+        list: impl FnOnce(&SortedSet, &mut ListBuilder),
+    ) -> Result<usize, Refusal> {
+        let found = self.collection(request, kind, now_ms)?;
+        self.list.clear();
+        if let Some(found) = found
+            && let Content::Sorted(set) = &self.collections.get(found.number).content
+        {
+            list(set, &mut self.list);
+        }
+        if self.list.is_too_long() {
+            return Err(Refusal::TooLarge);
+        }
+        let taken = std::mem::take(&mut self.list);
+        let members: Vec<&[u8]> = (taken.list().iter())
+            .filter_map(|element| match element {
+                Element::Bytes(member) => Some(member),
+                _ => None,
+            })
+            .collect();
+        let removed = match members.is_empty() {
+            true => Ok(()),
+            false => self.remove_members(request, kind, &members, now_ms).map(drop),
+        };
+        let len = members.len();
+        drop(members);
+        self.list = taken;
+        removed.map(|()| len)
     }
 
     fn with_empty(bytes: usize) -> usize {
@@ -255,17 +418,29 @@ impl Store {
         Ok(Answer::Number(removed as i64))
     }
 
+    pub(super) fn set_add(
+        &mut self,
+        request: &Request<'_>,
+        members: &[&[u8]],
+        now_ms: u64,
+    ) -> Result<Answer<'static>, Refusal> {
+        let members: Vec<_> = members.iter().map(|member| (0.0, *member)).collect();
+        let options = SortedAddOptions { if_absent: true, ..SortedAddOptions::default() };
+        self.sorted_add(request, ValueKind::Set, &members, options, now_ms)
+    }
+
     pub(super) fn sorted_add(
         &mut self,
         request: &Request<'_>,
+        kind: ValueKind,
         members: &[(f64, &[u8])],
         options: SortedAddOptions,
         now_ms: u64,
     ) -> Result<Answer<'static>, Refusal> {
-        let found = self.collection(request, ValueKind::SortedSet, now_ms)?;
+        let found = self.collection(request, kind, now_ms)?;
         let growth = match found {
             Some(found) => self.collections.get(found.number).growth_bytes(members.len()),
-            None => Collection::new(ValueKind::SortedSet, 0).growth_bytes(members.len()),
+            None => Collection::new(kind, 0).growth_bytes(members.len()),
         };
         if members.iter().any(|(_, m)| m.len() > VALUE_MAX_BYTES) {
             return Err(Refusal::TooLarge);
@@ -276,7 +451,7 @@ impl Store {
         let added = members.iter().map(|(_, member)| member_bytes(member.len()));
         let added = growth + added.sum::<usize>();
         self.make_room_in_collection(request, Self::with_empty(added))?;
-        let found = self.collection(request, ValueKind::SortedSet, now_ms)?;
+        let found = self.collection(request, kind, now_ms)?;
         // Nothing is touched, nor made, unless something changes.
         let set = found.map(|found| self.collections.get(found.number));
         let mut is_changed = false;
@@ -294,7 +469,7 @@ impl Store {
             return Ok(sorted_answer(0, 0, last, options));
         }
         let (mut added, mut changed) = (0, 0);
-        self.change(request, ValueKind::SortedSet, found, |set| {
+        self.change(request, kind, found, |set| {
             for (score, member) in members {
                 let old = score_of(set, member);
                 // Only a sum of one member can be refused, and that was seen above.

@@ -260,7 +260,22 @@ impl Store {
                 return self.increment_float(request, delta, now_ms, answer);
             }
             Operation::HashGet { fields } => return self.hash_get(request, fields, now_ms, answer),
-            Operation::HashGetAll => return self.hash_get_all(request, now_ms, answer),
+            Operation::HashGetAll => {
+                return self.members(request, ValueKind::Hash, now_ms, answer);
+            }
+            Operation::HashIncrementFloat { field, delta } => {
+                return self.hash_increment_float(request, field, delta, now_ms, answer);
+            }
+            Operation::Members(kind) => return self.members(request, *kind, now_ms, answer),
+            Operation::Scores { kind, members } => {
+                return self.scores(request, *kind, members, now_ms, answer);
+            }
+            Operation::Choose { kind, count, seed } => {
+                return self.choose(request, (*kind, *count, *seed), now_ms, answer);
+            }
+            Operation::Pop { kind, count, which } => {
+                return self.pop(request, (*kind, *count, *which), now_ms, answer);
+            }
             Operation::SortedRange(range) => {
                 return self.sorted_range(request, range, now_ms, answer);
             }
@@ -284,11 +299,32 @@ impl Store {
             }
             Operation::HashSet { fields } => self.hash_set(request, fields, now_ms)?,
             Operation::HashDelete { fields } => self.hash_delete(request, fields, now_ms)?,
-            Operation::SortedAdd { members, options } => {
-                self.sorted_add(request, members, *options, now_ms)?
+            Operation::HashAdd { field, value } => self.hash_add(request, field, value, now_ms)?,
+            Operation::HashIncrement { field, delta } => {
+                self.hash_increment(request, field, *delta, now_ms)?
             }
-            Operation::SortedRemove { members } => self.sorted_remove(request, members, now_ms)?,
-            Operation::SortedLength => self.sorted_length(request, now_ms)?,
+            Operation::SetAdd { members } => self.set_add(request, members, now_ms)?,
+            Operation::SetRemove { members } => {
+                self.remove_members(request, ValueKind::Set, members, now_ms)?
+            }
+            Operation::SortedAdd { members, options } => {
+                self.sorted_add(request, ValueKind::SortedSet, members, *options, now_ms)?
+            }
+            Operation::SortedRemove { members } => {
+                self.remove_members(request, ValueKind::SortedSet, members, now_ms)?
+            }
+            Operation::SortedRank { member, reverse } => {
+                self.sorted_number(request, now_ms, |set| {
+                    let rank = set.rank(member)?;
+                    Some(if *reverse { set.len() - 1 - rank } else { rank })
+                })?
+            }
+            Operation::SortedCount(range) => {
+                self.sorted_number(request, now_ms, |set| Some(set.ranks(range).len()))?
+            }
+            Operation::SortedRemoveRange(range) => {
+                self.sorted_remove_range(request, range, now_ms)?
+            }
         };
         answer(done);
         Ok(())

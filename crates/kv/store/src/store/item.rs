@@ -37,6 +37,7 @@ impl NewItem<'_> {
             ValueKind::String => 0,
             ValueKind::Hash => 1,
             ValueKind::SortedSet => 2,
+            ValueKind::Set => 3,
         };
         let mut header = self.key.len() as u64 | (self.value.len() as u64) << KEY_BITS;
         header |= kind << KIND_AT;
@@ -178,11 +179,12 @@ impl<'a> Item<'a> {
         match self.header.0 >> KIND_AT & 3 {
             0 => ValueKind::String,
             1 => ValueKind::Hash,
-            _ => ValueKind::SortedSet,
+            2 => ValueKind::SortedSet,
+            _ => ValueKind::Set,
         }
     }
 
-    /// Number of the collection of a hash or a sorted set.
+    /// Number of the collection of a hash, a set or a sorted set.
     pub(super) fn collection(&self) -> Option<u32> {
         match self.kind() {
             ValueKind::String => None,

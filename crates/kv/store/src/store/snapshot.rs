@@ -133,19 +133,27 @@ fn encode_item(item: Item<'_>, collection: Option<&Collection>, out: &mut Vec<u8
         Some(Content::Sorted(set)) => {
             let mut members = Vec::new();
             let mut bytes = 0;
-            let options = SortedAddOptions::default();
+            let mut write_members = |members: Vec<(f64, &[u8])>| {
+                write(match item.kind() {
+                    ValueKind::Set => {
+                        Operation::SetAdd { members: members.iter().map(|(_, m)| *m).collect() }
+                    }
+                    _ => Operation::SortedAdd {
+                        members: members.into(),
+                        options: SortedAddOptions::default(),
+                    },
+                });
+            };
             set.visit(0..set.len(), false, &mut |score, member| {
                 members.push((score, member));
                 bytes += member.len();
                 if members.len() >= PIECE_ELEMENTS || bytes >= PIECE_BYTES {
-                    let members = std::mem::take(&mut members).into();
-                    write(Operation::SortedAdd { members, options });
+                    write_members(std::mem::take(&mut members));
                     bytes = 0;
                 }
             });
             if !members.is_empty() {
-                let members = members.into();
-                write(Operation::SortedAdd { members, options });
+                write_members(members);
             }
         }
     }

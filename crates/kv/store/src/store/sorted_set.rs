@@ -259,20 +259,15 @@ impl SortedSet {
         self.visit_from(last.0, last.1, ranks, is_reverse, visitor);
     }
 
+    /// Rank of a member, counted from the least.
+    pub(super) fn rank(&self, member: &[u8]) -> Option<usize> {
+        let score = self.score(member)?;
+        Some(self.count(|node| order(node, score, member) == Ordering::Less))
+    }
+
     /// Adds the members of a range to a list.
     pub(super) fn range(&self, range: &SortedRange<'_>, list: &mut ListBuilder) {
-        let Range { start, end } = self.ranks(range);
-        let offset = usize::try_from(range.offset).unwrap_or(usize::MAX);
-        let left = (end - start).saturating_sub(offset);
-        let count = usize::try_from(range.count).unwrap_or(usize::MAX).min(left);
-        if count == 0 {
-            return;
-        }
-        let ranks = match range.reverse {
-            false => start + offset..start + offset + count,
-            true => end - offset - count..end - offset,
-        };
-        self.visit(ranks, range.reverse, &mut |score, member| {
+        self.visit(self.ranks(range), range.reverse, &mut |score, member| {
             list.push(Element::Bytes(member));
             if range.with_scores {
                 list.push(Element::Score(score));
@@ -280,9 +275,20 @@ impl SortedSet {
         });
     }
 
-    /// Returns the ranks that a range selects, counted from the smallest, before its offset and
-    /// count apply.
-    fn ranks(&self, range: &SortedRange<'_>) -> Range<usize> {
+    /// Returns the ranks that a range selects, counted from the least.
+    pub(super) fn ranks(&self, range: &SortedRange<'_>) -> Range<usize> {
+        let Range { start, end } = self.ranks_by(range);
+        let offset = usize::try_from(range.offset).unwrap_or(usize::MAX).min(end - start);
+        let left = end - start - offset;
+        let count = usize::try_from(range.count).unwrap_or(usize::MAX).min(left);
+        match range.reverse {
+            false => start + offset..start + offset + count,
+            true => end - offset - count..end - offset,
+        }
+    }
+
+    /// The same, before offset and count apply.
+    fn ranks_by(&self, range: &SortedRange<'_>) -> Range<usize> {
         let len = self.len();
         let (start, end) = match &range.by {
             SortedRangeBy::Rank { start, end } => {

@@ -1,6 +1,6 @@
 //! Operations on strings, and on the expiry of anything.
 
-mod numbers;
+pub(super) mod numbers;
 
 use super::Store;
 use super::execute::{value_answer, value_of};

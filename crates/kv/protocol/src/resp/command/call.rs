@@ -1,8 +1,8 @@
 //! Execution of one command by itself.
 
 use super::{Action, Command, CommandTable, flags};
-use crate::resp::answers::{LOADING, ReplyWriter, read_only};
-use crate::resp::batch::{Batch, BatchHandler};
+use crate::resp::answers::{LOADING, ReplyWriter};
+use crate::resp::batch::{Batch, BatchHandler, ReplyKind};
 use crate::resp::reply::{ErrorReply, RespWriter};
 use crate::{OUTPUT_MAX_BYTES, ServerContext, Session};
 use overside_kv_store::{KeyHasher, Refusal, Transaction, partition_of};
@@ -189,10 +189,7 @@ impl Call<'_> {
 
     /// Returns the error for the client when the store refuses an operation that is not a request.
     pub(in super::super) fn refusal(&self, refusal: Refusal) -> ErrorReply {
-        match refusal {
-            Refusal::ReadOnly => read_only(self.server.read_only_reason()),
-            Refusal::Loading => LOADING,
-            other => ErrorReply::from_bytes(format!("ERR {other}").into_bytes()),
-        }
+        let writer = ReplyWriter::new(self.server.read_only_reason(), self.now_ms);
+        writer.refusal(refusal, ReplyKind::Ok)
     }
 }

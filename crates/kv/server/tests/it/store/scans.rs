@@ -1,6 +1,7 @@
 //! Many keys: growth, overhead, scans, large sorted sets.
 
 use super::*;
+use overside_kv::ValueKind;
 
 /// A batch of new keys of eight bytes, with values of eight bytes.
 fn add(store: &mut Store, numbers: std::ops::Range<u64>) {
@@ -173,7 +174,7 @@ fn a_large_sorted_set_has_the_order_of_the_oracle() {
         both(Operation::SortedAdd { members: members.collect(), options: Default::default() });
         let removed = names.iter().step_by(7).map(String::as_bytes);
         both(Operation::SortedRemove { members: removed.collect() });
-        both(Operation::SortedLength);
+        both(Operation::Members(ValueKind::SortedSet));
         for reverse in [false, true] {
             let start = random.below(4000) as i64 - 2000;
             let min = random.below(100) as f64 - 50.0;

@@ -68,7 +68,7 @@ impl Store {
 }
 
 /// A decimal number as Redis takes it: no plus sign, no leading zero, no -0.
-fn signed(text: &[u8]) -> Option<i64> {
+pub(in crate::store) fn signed(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_canonical = match digits {
         [b'0'] => text.len() == 1,

@@ -1,0 +1,192 @@
+//! Commands on several sets.
+
+use std::collections::BTreeSet;
+
+use super::batch::{Batch, ReplyFormat, ReplyKind, integer};
+use super::command::{CROSS_SLOT, Call};
+use super::reply::{ErrorReply, SYNTAX};
+use overside_kv_store::{Answer, Element, Operation, Request, ValueKind};
+
+/// Members of a set.
+type Members = BTreeSet<Vec<u8>>;
+type HandlerResult = Result<(), ErrorReply>;
+
+/// Maximum number of times that a command begins again because another client changed a key meanwhile.
+const ATTEMPTS: usize = 100;
+
+/// Combination of several sets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Combination {
+    Union,
+    Intersection,
+    Difference,
+}
+
+fn members(call: &mut Call<'_>, key: &[u8]) -> Result<Members, ErrorReply> {
+    let mut members = Members::new();
+    call.read(key, Operation::Members(ValueKind::Set), &mut |answer| {
+        if let Answer::List(list) = answer {
+            members.extend(list.iter().filter_map(|element| match element {
+                Element::Bytes(member) => Some(member.to_vec()),
+                _ => None,
+            }));
+        }
+    })?;
+    Ok(members)
+}
+
+fn combined(
+    call: &mut Call<'_>,
+    keys: &[&[u8]],
+    combination: Combination,
+) -> Result<Members, ErrorReply> {
+    let mut sets = keys.iter().map(|key| members(call, key)).collect::<Result<Vec<_>, _>>()?;
+    let rest = sets.split_off(1.min(sets.len()));
+    let mut result = sets.pop().unwrap_or_default();
+    for set in rest {
+        match combination {
+            Combination::Union => result.extend(set),
+            Combination::Intersection => result.retain(|member| set.contains(member)),
+            Combination::Difference => result.retain(|member| !set.contains(member)),
+        }
+    }
+    Ok(result)
+}
+
+/// `SUNION`, `SINTER`, `SDIFF`: `key [key ...]`
+pub(super) fn combine(
+    call: &mut Call<'_>,
+    arguments: &[&[u8]],
+    combination: Combination,
+) -> HandlerResult {
+    let keys = &arguments[1..];
+    check_together(call, keys)?;
+    let result = combined(call, keys, combination)?;
+    let mut reply = call.reply();
+    reply.set(result.len());
+    result.iter().for_each(|member| reply.bulk(member));
+    Ok(())
+}
+
+/// `SUNIONSTORE`, `SINTERSTORE`, `SDIFFSTORE`: `destination key [key ...]`
+pub(super) fn store(
+    call: &mut Call<'_>,
+    arguments: &[&[u8]],
+    combination: Combination,
+) -> HandlerResult {
+    let (to, keys) = (arguments[1], &arguments[2..]);
+    update(
+        call,
+        &arguments[1..],
+        &|call| Ok((to.to_vec(), combined(call, keys, combination)?)),
+        &|(to, result), batch| {
+            batch.request(to, Operation::Delete { version: None })?;
+            if !result.is_empty() {
+                let members = result.iter().map(Vec::as_slice).collect();
+                batch.request(to, Operation::SetAdd { members })?;
+            }
+            Ok(result.len())
+        },
+    )
+}
+
+/// `SINTERCARD numkeys key [key ...] [LIMIT limit]`
+pub(super) fn intersection_len(call: &mut Call<'_>, arguments: &[&[u8]]) -> HandlerResult {
+    let count = integer(arguments[1]).ok().and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count > 0);
+    let count = count.ok_or(ErrorReply::new("ERR numkeys should be greater than 0"))?;
+    let split = arguments[2..].split_at_checked(count);
+    let (keys, options) =
+        split.ok_or(ErrorReply::new("ERR Number of keys can't be greater than number of args"))?;
+    let mut limit = usize::MAX;
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = options.next().filter(|_| option.eq_ignore_ascii_case(b"LIMIT"));
+        let number = integer(value.ok_or(SYNTAX)?).ok();
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        limit = match number.ok_or(ErrorReply::new("ERR LIMIT can't be negative"))? {
+            0 => usize::MAX,
+            limit => limit,
+        };
+    }
+    check_together(call, keys)?;
+    let result = combined(call, keys, Combination::Intersection)?;
+    call.reply().count(result.len().min(limit) as u64);
+    Ok(())
+}
+
+/// `SMOVE source destination member`
+pub(super) fn move_member(call: &mut Call<'_>, arguments: &[&[u8]]) -> HandlerResult {
+    let [_, from, to, member] = *arguments else {
+        return Err(SYNTAX);
+    };
+    update(
+        call,
+        &[from, to],
+        &|call| {
+            let source = members(call, from)?;
+            // Redis looks at the other one only if this one exists.
+            if !source.is_empty() {
+                call.read(to, scores(&[]), &mut |_| {})?;
+            }
+            let texts = [from, to, member].map(<[u8]>::to_vec);
+            Ok((source.contains(member), texts))
+        },
+        &|(is_there, [from, to, member]), batch| {
+            if *is_there && from != to {
+                batch.request(from, Operation::SetRemove { members: [&**member].into() })?;
+                batch.request(to, Operation::SetAdd { members: [&**member].into() })?;
+            }
+            Ok(usize::from(*is_there))
+        },
+    )
+}
+
+fn scores<'a>(members: &[&'a [u8]]) -> Operation<'a> {
+    Operation::Scores { kind: ValueKind::Set, members: members.into() }
+}
+
+fn check_together(call: &mut Call<'_>, keys: &[&[u8]]) -> HandlerResult {
+    match call.are_together(keys.iter().copied()) {
+        true => Ok(()),
+        false => Err(CROSS_SLOT),
+    }
+}
+
+/// Reads keys, and writes what follows from them as one transaction: again if one has changed between. `read` returns
+/// all that `write` needs, which adds requests to the batch and returns the number of the reply.
+fn update<T>(
+    call: &mut Call<'_>,
+    keys: &[&[u8]],
+    read: &dyn Fn(&mut Call<'_>) -> Result<T, ErrorReply>,
+    write: &dyn for<'t> Fn(&'t T, &mut Batch<'t>) -> Result<usize, ErrorReply>,
+) -> HandlerResult {
+    check_together(call, keys)?;
+    for _ in 0..ATTEMPTS {
+        let mut watched = Vec::with_capacity(keys.len());
+        for key in keys {
+            let request = Request::new(key, call.hasher, Operation::Watch);
+            let (hash, mut version) = (request.hash, 0);
+            call.read(key, request.operation, &mut |answer| {
+                if let Answer::Number(number) = answer {
+                    version = *number as u64;
+                }
+            })?;
+            watched.push((*key, hash, version));
+        }
+        let found = read(call)?;
+        let hasher = call.hasher.clone();
+        let mut batch = Batch::new(&hasher, call.now_ms);
+        let number = write(&found, &mut batch)?;
+        if batch.requests.is_empty() {
+            call.reply().count(number as u64);
+            return Ok(());
+        }
+        let shape = ReplyKind::Count { number: u32::try_from(number).unwrap_or(u32::MAX) };
+        batch.command((0, 0), 0, ReplyFormat { shape, is_resp3: call.session.is_resp3 });
+        if call.execute_transaction(batch, watched) {
+            return Ok(());
+        }
+    }
+    Err(ErrorReply::new("ERR other clients change these keys all the time; try again"))
+}
