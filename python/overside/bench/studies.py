@@ -38,8 +38,8 @@ class Series:
     keys: Sequence[str] = ()
     #: Parameters in which the other side of a ratio differs, and its `metric` if that differs too.
     against: Json = field(default_factory=dict)
-    #: The metric of the same test that the ratio is over.
-    over: str = ""
+    #: The metrics of the same test that the ratio is over, added up.
+    over: Sequence[str] = ()
     #: Form in which the study prints a ratio: `times`, `percent`, `percent more` or `percent less`.
     form: str = ""
     #: `True` if our figure is the mean over all such tests.

@@ -17,7 +17,7 @@ Ours = TypeVar("Ours")
 FIGURES_MAX = 8
 
 #: Beginning of a published figure's key or device if that is a machine.
-_MACHINE = re.compile(r"(BF-|OCTEON|host|DPU)")
+_MACHINE = re.compile(r"(BF-|OCTEON|host|DPUs?\b)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|KB|MB|GB|B)?$")
 _BYTES = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 

@@ -41,6 +41,7 @@ _FORMS: Mapping[str, Callable[[float], float]] = {
     "percent more": lambda value: 1 + value / 100,
     "percent less": lambda value: 1 - value / 100,
 }
+_ENDS = ("low", "value", "high")
 #: Unit of ratios.
 TIMES = "times"
 
@@ -210,7 +211,9 @@ def _of_test(view: RunView, series: Series, wanted: Json, test: TestSummary) -> 
     if mine is None or not series.is_ratio:
         return mine
     if series.over:
-        other = _amount(test, series.over)
+        parts = [part for name in series.over if (part := _amount(test, name))]
+        low, value, high = (sum(getattr(part, end) for part in parts) for end in _ENDS)
+        other: Amount | None = Amount(value, low, high)
     else:
         sides = [one for one in view.tests if _is_like(one, wanted | series.against)]
 
@@ -221,7 +224,7 @@ def _of_test(view: RunView, series: Series, wanted: Json, test: TestSummary) -> 
         side = max(sides, key=alike, default=None)
         metric = series.against.get("metric", series.metric)
         other = None if side is None else _amount(side, metric)
-    if other is None or other.low <= 0:
+    if other is None or min(other.low, mine.value) <= 0:
         return None
     return Amount(mine.value / other.value, mine.low / other.high, mine.high / other.low)
 
