@@ -28,6 +28,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "bf2",
     "bf2-200g",
     "bf2-cores",
+    "bf2-older-doca",
     "bf2-soc",
     "bf2-vpi",
     "bf3",

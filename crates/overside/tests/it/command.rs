@@ -190,6 +190,7 @@ fn devices_are_listed_for_programs() {
             "emulated:bf2",
             "emulated:bf2-cores",
             "emulated:bf2-cores:1",
+            "emulated:bf2-older-doca",
             "emulated:bf2-soc",
             "emulated:bf3",
             "emulated:bf3-cores",

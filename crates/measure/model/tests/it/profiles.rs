@@ -15,6 +15,7 @@ fn the_built_in_profiles_are_there() {
         "bf2",
         "bf2-200g",
         "bf2-cores",
+        "bf2-older-doca",
         "bf2-soc",
         "bf2-vpi",
         "bf3",

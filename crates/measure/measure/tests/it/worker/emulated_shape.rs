@@ -16,8 +16,12 @@ fn older_rates(operation: &str) -> Vec<(u64, f64)> {
 
 /// One job at a time on a BlueField-2.
 fn alone(data: &DataSet, operation: &str, buffer_size: u64) -> Sample {
+    alone_on("emulated:bf2", data, operation, buffer_size)
+}
+
+fn alone_on(device: &str, data: &DataSet, operation: &str, buffer_size: u64) -> Sample {
     let mut test = Test {
-        device: "emulated:bf2".into(),
+        device: device.into(),
         buffer_size,
         depth: 1,
         batch: 1,
@@ -48,6 +52,18 @@ fn jobs_alone_are_between_the_rates_that_were_published_of_two_releases() {
         if bytes == 104_857 {
             assert!((throughput / published - 1.0).abs() < 0.2, "{throughput} for {published}");
         }
+    }
+}
+
+#[test]
+fn the_older_release_takes_what_was_published_of_it() {
+    let data = DataSet::new(&text(20 << 20));
+    for (bytes, published) in older_rates("compress-deflate") {
+        let sample = alone_on("emulated:bf2-older-doca", &data, "compress-deflate", bytes);
+        let found = sample.metrics["throughput"];
+        assert!((found / published - 1.0).abs() < 0.1, "{bytes}: {found} for {published}");
+        let [low, high] = sample.bounds["throughput"];
+        assert!(low < published && published < high, "{bytes}: {low} {published} {high}");
     }
 }
 
