@@ -40,6 +40,8 @@ class Series:
     against: Json = field(default_factory=dict)
     #: The metrics of the same test that the ratio is over, added up.
     over: Sequence[str] = ()
+    #: Difference of our figures from others beside the same values; empty without others.
+    label: str = ""
     #: Form in which the study prints a ratio: `times`, `percent`, `percent more` or `percent less`.
     form: str = ""
     #: `True` if our figure is the mean over all such tests.

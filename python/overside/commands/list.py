@@ -145,6 +145,7 @@ def _boxes(args: Arguments) -> int:
         output.document("boxes/1", boxes=entries)
     else:
         print(table.text(["box", ""], [[e["name"], e["description"]] for e in entries]))
+        print("\n`overside studies` lists the boxes of published figures.")
     return 0
 
 

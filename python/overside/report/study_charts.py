@@ -54,9 +54,10 @@ def table(pairs: Sequence[Pair]) -> Iterator[tuple[str, ...]]:
 
 
 def _rows(pairs: Sequence[Pair]) -> list[list[Pair]]:
-    """Pairs of one figure of ours, in the order of the registry."""
+    """Pairs of one figure of ours, in the order of the registry, series by their amounts."""
     found: dict[tuple[str, Amount], list[Pair]] = {}
-    for pair in pairs:
+    works = list(dict.fromkeys(pair.work for pair in pairs))
+    for pair in sorted(pairs, key=lambda pair: (works.index(pair.work), pair.at)):
         found.setdefault((pair.what, pair.ours), []).append(pair)
     return list(found.values())
 
@@ -97,6 +98,8 @@ def _spec(rows: Sequence[Sequence[Pair]], unit: str) -> Spec:
     tooltip = [{"field": name, "title": name.capitalize()} for name in ("who", "what", "figure")]
     marks: Spec = {"x": {**x, "field": "value"}, "color": colour, "shape": shape}
     marks |= {"tooltip": tooltip}
+    order = channel("row", "quantitative")
+    curve: Spec = {"x": marks["x"], "color": colour, "detail": {"field": "series"}, "order": order}
     text = {"align": "left", "baseline": "middle", "limit": {"expr": "width - 4"}}
     name = {**text, "dy": -23, "fontSize": 11, "color": "var(--ink)"}
     ratios = {**text, "dy": -11, "fontSize": 10.5, "color": "var(--muted)"}
@@ -105,6 +108,7 @@ def _spec(rows: Sequence[Sequence[Pair]], unit: str) -> Spec:
         "height": ROW_HEIGHT * len(rows),
         "encoding": {"y": channel("row", "ordinal", axis=None)},
         "layer": [
+            layer("line", {"strokeWidth": 1, "opacity": 0.6}, [*published, *ours], **curve),
             layer("rule", {"strokeWidth": 1.5, "strokeDash": [3, 2]}, published, **ends),
             layer("rule", {"strokeWidth": 1.5}, ours, **ends),
             layer("point", hollow, published, **marks),
@@ -116,4 +120,5 @@ def _spec(rows: Sequence[Sequence[Pair]], unit: str) -> Spec:
 
 
 def _point(pair: Pair, who: str, amount: Amount, row: int, figure: str) -> Point:
-    return {"row": row, "who": who, "what": pair.what, "figure": figure, **vars(amount)}
+    out = {"row": row, "who": who, "what": pair.what, "figure": figure, "series": pair.work}
+    return out | vars(amount)

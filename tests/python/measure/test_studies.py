@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+import chromium
 import pytest
 from command import Json, overside
 from make_run import view
@@ -208,3 +209,18 @@ def test_a_run_of_a_figure_is_resumed_by_its_name() -> None:
     path = box.find("figure:S1.8")
     assert box.box_name(str(path)) == "figure:S1.8"
     assert box.find(box.box_name(str(path))) == path
+
+
+@pytest.mark.skipif(chromium.unavailable() is not None, reason=f"{chromium.unavailable()}")
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_figure_is_drawn_within_the_page(
+    tab: chromium.Page, tmp_path: Path, width: int
+) -> None:
+    many = [accessed(300.0 + threads, threads=threads) for threads in (1, 2, 4, 8)]
+    (tmp_path / "page.html").write_text(page(run("S1.8", *many)))
+    tab.show(tmp_path / "page.html", width)
+    assert tab.console == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    drawn = tab.evaluate("document.querySelector('#study svg').textContent")
+    assert "threads 8" in drawn
+    assert "BF-2" in drawn

@@ -62,8 +62,11 @@ class Pair:
     fact: str
     #: Machine of the study: `BF-3`.
     machine: str
-    #: `rnd read 16 KB: throughput by threads, threads 4`.
-    what: str
+    #: `rnd read 16 KB: throughput by threads`.
+    work: str
+    #: Place in a series, as text and as a number: `threads 4` and 4; empty and 0 outside of one.
+    place: str
+    at: float
     #: Value as the study prints it, and a warning for its readers: `1077.17 Mops/s`.
     printed: str
     published: Amount
@@ -74,6 +77,11 @@ class Pair:
     provenance: str
     #: `predicted` or `from this figure`, of an emulated figure; else empty.
     origin: str
+
+    @property
+    def what(self) -> str:
+        """Work and place."""
+        return ", ".join(filter(None, (self.work, self.place)))
 
     @property
     def ratio(self) -> Amount:
@@ -123,18 +131,22 @@ def _pair(view: RunView, series: Series, fact: Json, one: Json) -> Pair | None:
         series.along and not keys
     ):
         return None
+    place, at = "", 0.0
     if series.along:
-        wanted = wanted | {series.along: _key(keys[-1])}
-        keys[-1] = f"{series.along.replace('_', ' ')} {keys[-1]}"
+        key = keys.pop()
+        place = formatting.clean(f"{series.along.replace('_', ' ')} {key}", 60)
+        amount = _key(key)
+        wanted = wanted | {series.along: amount}
+        at = amount if isinstance(amount, float) else 0.0
     about = view.metric(wanted["task"], series.metric)
     published = _published(one, str(about["unit"]), series.form)
     tests = [test for test in view.tests if _is_like(test, wanted)]
-    found = [amount for test in tests if (amount := _of_test(view, series, wanted, test))]
+    found = [mine for test in tests if (mine := _of_test(view, series, wanted, test))]
     if published is None or published.low <= 0 or not found:
         return None
-    ours = (min if about["better"] == "lower" else max)(found, key=lambda amount: amount.value)
+    ours = (min if about["better"] == "lower" else max)(found, key=lambda mine: mine.value)
     if series.mean:
-        middle = fmean(amount.value for amount in found)
+        middle = fmean(mine.value for mine in found)
         ours = Amount(middle, middle, middle)
     unit = TIMES if series.is_ratio else str(about["unit"]).removeprefix("-")
     printed = f"{one['value']} {one['unit']}"
@@ -142,10 +154,13 @@ def _pair(view: RunView, series: Series, fact: Json, one: Json) -> Pair | None:
         ends = formatting.number(published.low), formatting.number(published.high)
         printed += f" = {'–'.join(dict.fromkeys(ends))} {unit}".rstrip()
     printed += f" ({fact['flag']})" if fact.get("flag") else ""
+    words = [f"{fact['workload']}: {fact['metric']}", *keys, series.label]
     return Pair(
         fact=formatting.clean(fact["id"], 120),
         machine=formatting.clean("the study" if machine == "-" else machine, 60),
-        what=formatting.clean(", ".join([f"{fact['workload']}: {fact['metric']}", *keys]), 200),
+        work=formatting.clean(", ".join(filter(None, words)), 200),
+        place=place,
+        at=at,
         printed=formatting.clean(printed, 200),
         published=published,
         ours=ours,
