@@ -6,10 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from overside import verdict
 from overside.bench.statistics import RunView, TestSummary
-from overside.report import formatting, sweeps
+from overside.report import formatting, published, sweeps
 
 #: Parameters with a column of their own; the others stand together in `parameters`.
 PARAMETERS = ("device", "variant", "threads", "buffer_size")
@@ -92,9 +93,15 @@ def _text(value: object) -> str:
 
 def json_text(view: RunView) -> str:
     """The run with its estimates, as `overside.bench.statistics.RunView.json` gives it, the
-    verdict, and the results of its placements."""
+    verdict, the results of its placements, and values that studies published beside its own."""
     content = view.json() | {"verdict": verdict.of_run(view).json()}
     found = [sweeps.as_json(one) for one in sweeps.sweeps(view)]
     if found:
         content["sweeps"] = found
+    figures = published.reproductions(view, published.core()) if view.tests else []
+    if figures:
+        content["studies"] = {
+            one.figure.id: [asdict(pair) | {"ratio": asdict(pair.ratio)} for pair in one.pairs]
+            for one in figures
+        }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"

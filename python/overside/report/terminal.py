@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 from overside import verdict
 from overside.bench.statistics import RunView
-from overside.report import best, formatting, nodes, run_details, sweeps, view_model
+from overside.report import (
+    best,
+    formatting,
+    nodes,
+    published,
+    run_details,
+    study_charts,
+    sweeps,
+    view_model,
+)
 from overside.screen import BOLD, FAINT, GREEN, RED, YELLOW, Page
 from overside.tasks.common import Json
 from overside.verdict import RunVerdict, Verdict, picture
@@ -34,8 +43,8 @@ NOTICES_MAX, WARNINGS_MAX = 3, 2
 #: The most verdicts, answers, fastest options and sweeps; the report has all.
 VERDICTS_MAX, ANSWERS_MAX, FASTEST_MAX, SWEEPS_MAX = 5, 6, 6, 3
 
-#: The most tests by node; the report has all.
-NODE_ROWS_MAX = 6
+#: The most tests by node, and beside published values; the report has all.
+NODE_ROWS_MAX = STUDY_ROWS_MAX = 6
 
 #: Outcomes of tests whose reasons the summary gives.
 _TOLD = {formatting.STATUS["failed"], formatting.STATUS["missing"]}
@@ -96,6 +105,12 @@ def _sections(view: RunView, page: Page) -> Iterator[_Section]:
         items = [_item(page, _node_row(by_node, row)) for row in by_node.rows[:NODE_ROWS_MAX]]
         more = len(by_node.rows) + by_node.more - NODE_ROWS_MAX
         yield _Section("By node", "", GREEN, items, 8, more)
+    figures = published.reproductions(view, published.core()) if view.tests else []
+    rows = [row for one in figures for row in study_charts.rows(one.pairs)]
+    items = [_item(page, study_charts.sentence(row)) for row in rows[:STUDY_ROWS_MAX]]
+    names = formatting.listing(one.figure.name for one in figures)
+    heading = f"{names}: this run, and its ratio to each published value"
+    yield _Section(heading, "", GREEN, items, 8, len(rows) - STUDY_ROWS_MAX)
     shared = sweeps.sweeps(view)
     kinds = formatting.listing(dict.fromkeys(one.provenance for one in shared if not one.reason))
     items = [_sweep(page, one) for one in shared[:SWEEPS_MAX]]

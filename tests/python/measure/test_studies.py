@@ -16,7 +16,7 @@ from overside import tasks
 from overside.bench import box, plan, studies
 from overside.bench.statistics import RunView, TestSummary
 from overside.bench.studies import Figure
-from overside.report import markdown, published, study_charts
+from overside.report import export, markdown, published, study_charts, terminal
 from overside.report.page import page
 from overside.report.published import Reproduction
 from test_report_published_loops import measured
@@ -185,7 +185,7 @@ def test_emulated_figures_have_a_chart_of_their_own() -> None:
     both = run(
         "study-regex",
         measured("match", {"throughput": 3000.0}, provenance="emulated", **engine),
-        measured("match", {"throughput": 100.0}, device="cpu", variant="re2"),
+        measured("match", {"throughput": 100.0}, device="cpu", variant="re2", kind="count"),
     )
     drawn = study_charts.charts(*published.reproductions(both, published.core()))
     assert [chart.provenance for chart in drawn] == ["measured", "emulated"]
@@ -200,6 +200,12 @@ def test_the_report_draws_the_figure_and_lists_its_points() -> None:
     (chart,) = study_charts.charts(*published.reproductions(measured_here, published.core()))
     names = [layer["data"]["values"] for layer in chart.spec["layer"]][-1]
     assert "BF-2 2.0×" in names[0]["ratios"]
+    told = " ".join(terminal.summary(measured_here, 100, colour=False).split())
+    assert "figure:S1.7: this run, and its ratio to each published value" in told
+    assert "BF-2 2.0×, BF-3 1.3×" in told
+    beside = json.loads(export.json_text(measured_here))["studies"]["S1.7"]
+    assert {pair["machine"] for pair in beside} == {"OCTEON TX2", "BF-2", "BF-3", "host"}
+    assert beside[0]["ratio"]["value"] == pytest.approx(345.42 / 115.44, rel=0.02)
     text = markdown.markdown(measured_here)
     assert "| Here / published |" in text
     assert "The study’s figure" not in page(run("mine", accessed(345.42)))
