@@ -29,19 +29,10 @@ pub(super) fn choose<'a>(
 ) -> HandlerResult {
     let (count, reply) = match (&arguments[2..], options) {
         ([], _) => (1, ReplyKind::First),
-        ([count], Count::Only) => {
-            let count = integer(count)?;
-            if count == i64::MIN {
-                return Err(ErrorReply::new(
-                    "ERR value is out of range, value must between -9223372036854775807 and \
-                     9223372036854775807",
-                ));
-            }
-            (count, ReplyKind::List { len: 0 })
-        }
-        ([count], Count::With(_)) => (integer(count)?, ReplyKind::Half { values: false }),
+        ([count], Count::Only) => (chosen(count)?, ReplyKind::List { len: 0 }),
+        ([count], Count::With(_)) => (chosen(count)?, ReplyKind::Half { values: false }),
         ([count, option], Count::With(word)) if option.eq_ignore_ascii_case(word) => {
-            let count = integer(count)?;
+            let count = chosen(count)?;
             if count.unsigned_abs() > i64::MAX as u64 / 2 {
                 return Err(ErrorReply::new("ERR value is out of range"));
             }
@@ -51,6 +42,17 @@ pub(super) fn choose<'a>(
     };
     batch.request(arguments[1], Operation::Choose { kind, count, seed: seed() })?;
     Ok(reply)
+}
+
+/// Number of elements to choose.
+fn chosen(count: &[u8]) -> Result<i64, ErrorReply> {
+    match integer(count)? {
+        i64::MIN => Err(ErrorReply::new(
+            "ERR value is out of range, value must between -9223372036854775807 and \
+             9223372036854775807",
+        )),
+        count => Ok(count),
+    }
 }
 
 /// `SPOP key [count]`

@@ -59,6 +59,8 @@ impl SortedSet {
 
     /// Adds a member or changes its score. Returns `true` if it is new.
     pub(super) fn insert(&mut self, member: &[u8], score: f64) -> bool {
+        // -0 becomes 0.
+        let score = score + 0.0;
         let (node, is_new) = match self.scores.get_mut(member) {
             Some(old) => {
                 let old = std::mem::replace(old, score);

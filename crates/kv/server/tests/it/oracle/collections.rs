@@ -304,9 +304,9 @@ impl Oracle {
                 added += 1;
             }
             last = Some(new);
-            // Zero keeps its sign.
+            // Zero has no sign.
             if old != last {
-                sorted.insert(member.to_vec(), new);
+                sorted.insert(member.to_vec(), new + 0.0);
             }
         }
         if added + changed > 0 {
