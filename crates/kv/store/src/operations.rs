@@ -202,6 +202,9 @@ macro_rules! operations {
                 33 SortedCount(range: SortedRange<'a> = sorted_range) => read;
                 /// Removes the members in a range: `Number` of them. An empty set is removed.
                 34 SortedRemoveRange(range: SortedRange<'a> = sorted_range) => write if counted;
+                /// The requests that make a value of any kind and its expiry: `List` of their
+                /// [encodings](crate::codec), empty if missing.
+                35 Dump => read;
             }
         }
     };

@@ -112,6 +112,7 @@ const COMMANDS: &[Command] = commands! {
         "substr" 4 ONE [READONLY] (key |a| strings::get_range(a[2], a[3])? => ValueOrEmpty);
     }
     "generic" {
+        "copy" -3 FIRST_TWO [WRITE DENYOOM] (direct keys::copy) "database 0 alone";
         "del" -2 ALL [WRITE] (keys Operation::Delete { version: None } => Found);
         "exists" -2 ALL [READONLY FAST] (keys Operation::Inspect => Found);
         "expire" -3 ONE [WRITE FAST] (requests |batch, a| keys::expire(batch, a, TimeUnit::SECONDS, "expire"));
@@ -127,6 +128,8 @@ const COMMANDS: &[Command] = commands! {
         "pexpiretime" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => ExpiresAt { in_seconds: false });
         "pttl" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => TimeToLive { in_seconds: false });
         "randomkey" 1 NONE [READONLY] (direct keyspace::randomkey) "not every key with the same probability";
+        "rename" 3 FIRST_TWO [WRITE] (direct |call, a| keys::rename(call, a, false)) "copies: a full store may refuse it, and with several cores both keys are there for a moment";
+        "renamenx" 3 FIRST_TWO [WRITE FAST] (direct |call, a| keys::rename(call, a, true)) "as `RENAME`";
         "scan" -2 NONE [READONLY] (direct keyspace::scan) "at most 65,536 keys a call";
         "touch" -2 ALL [READONLY FAST] (keys Operation::Inspect => Found);
         "ttl" 2 ONE [READONLY FAST] (key |a| Operation::Inspect => TimeToLive { in_seconds: true });

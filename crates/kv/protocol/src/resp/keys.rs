@@ -1,9 +1,11 @@
 //! Commands on keys of every kind of value.
 
 use super::batch::{Batch, ReplyKind, integer};
+use super::command::Call;
 use super::expiry::{self, TimeUnit};
 use super::reply::{ErrorReply, SYNTAX};
-use overside_kv_store::{ExpiryCondition, Operation};
+use super::sets::update;
+use overside_kv_store::{Answer, Element, ExpiryCondition, Operation, codec};
 
 type HandlerResult = Result<ReplyKind, ErrorReply>;
 
@@ -66,4 +68,108 @@ fn expiry_condition(options: &[&[u8]]) -> Result<ExpiryCondition, ErrorReply> {
         return Err(ErrorReply::new("ERR GT and LT options at the same time are not compatible"));
     }
     Ok(condition)
+}
+
+const NO_SUCH_KEY: ErrorReply = ErrorReply::new("ERR no such key");
+
+/// `RENAME key newkey` and, with `only_new`, `RENAMENX`. The value is copied before the old key is removed.
+pub(super) fn rename(
+    call: &mut Call<'_>,
+    arguments: &[&[u8]],
+    only_new: bool,
+) -> Result<(), ErrorReply> {
+    let [_, from, to] = *arguments else {
+        return Err(SYNTAX);
+    };
+    let start = call.out.len();
+    copy_value(call, [from, to], !only_new && from != to, Some(NO_SUCH_KEY))?;
+    let reply = call.out.split_off(start);
+    let is_copied = match reply.as_slice() {
+        b":1\r\n" => true,
+        b":0\r\n" => false,
+        // The store refused it.
+        _ => {
+            call.out.extend(reply);
+            return Ok(());
+        }
+    };
+    if is_copied {
+        call.read(from, Operation::Delete { version: None }, &mut |_| {})?;
+    }
+    match only_new {
+        true => call.reply().count(u64::from(is_copied)),
+        false => call.reply().ok(),
+    }
+    Ok(())
+}
+
+/// `COPY source destination [DB 0] [REPLACE]`
+pub(super) fn copy(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+    let (from, to, mut replaces) = (arguments[1], arguments[2], false);
+    let mut options = arguments[3..].iter();
+    while let Some(option) = options.next() {
+        if option.eq_ignore_ascii_case(b"REPLACE") {
+            replaces = true;
+        } else if option.eq_ignore_ascii_case(b"DB")
+            && let Some(database) = options.next()
+        {
+            if integer(database)? != 0 {
+                return Err(ErrorReply::new("ERR DB index is out of range"));
+            }
+        } else {
+            return Err(SYNTAX);
+        }
+    }
+    if from == to {
+        return Err(ErrorReply::new("ERR source and destination objects are the same"));
+    }
+    copy_value(call, [from, to], replaces, None)
+}
+
+/// Replies 1 if the value was copied, 0 if not: one of the keys is missing, or there. A full store refuses it, and then
+/// has no part of it.
+fn copy_value(
+    call: &mut Call<'_>,
+    [from, to]: [&[u8]; 2],
+    replaces: bool,
+    missing: Option<ErrorReply>,
+) -> Result<(), ErrorReply> {
+    let start = call.out.len();
+    update(
+        call,
+        &[from, to],
+        &|call| {
+            let (mut requests, mut is_free) = (Vec::new(), true);
+            call.read(from, Operation::Dump, &mut |answer| {
+                if let Answer::List(list) = answer {
+                    requests.extend(list.iter().filter_map(|element| match element {
+                        Element::Bytes(bytes) => Some(bytes.to_vec()),
+                        _ => None,
+                    }));
+                }
+            })?;
+            call.read(to, Operation::Inspect, &mut |answer| is_free = *answer == Answer::Missing)?;
+            match &missing {
+                Some(error) if requests.is_empty() => Err(error.clone()),
+                _ => Ok((to.to_vec(), requests, is_free || replaces)),
+            }
+        },
+        &|(to, requests, is_allowed), batch| {
+            if requests.is_empty() || !is_allowed {
+                return Ok(0);
+            }
+            batch.request(to, Operation::Delete { version: None })?;
+            for mut bytes in requests.iter().map(Vec::as_slice) {
+                let request = codec::decode(&mut bytes, batch.hasher);
+                let request = request
+                    .map_err(|error| ErrorReply::from_bytes(format!("ERR {error}").into_bytes()))?;
+                batch.request(to, request.operation)?;
+            }
+            Ok(1)
+        },
+    )?;
+    match call.out.get(start) {
+        Some(b'-') => call.read(to, Operation::Delete { version: None }, &mut |_| {}),
+        _ => Ok(()),
+    }
 }

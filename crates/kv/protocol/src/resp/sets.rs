@@ -155,7 +155,7 @@ fn check_together(call: &mut Call<'_>, keys: &[&[u8]]) -> HandlerResult {
 
 /// Reads keys, and writes what follows from them as one transaction: again if one has changed between. `read` returns
 /// all that `write` needs, which adds requests to the batch and returns the number of the reply.
-fn update<T>(
+pub(super) fn update<T>(
     call: &mut Call<'_>,
     keys: &[&[u8]],
     read: &dyn Fn(&mut Call<'_>) -> Result<T, ErrorReply>,

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::numbers::{fixed_point, fixed_point_text, signed, unsigned};
 
-use overside_kv::request::CounterChange;
+use overside_kv::request::{CounterChange, SortedAddOptions};
 use overside_kv::{
-    Answer, Answers, Condition, Expiry, ExpiryCondition, KEY_MAX_BYTES, Metadata, Operation,
-    ProcessingEngine, Refusal, Request, ScanPosition, SetOptions, Statistics, Transaction,
-    VALUE_MAX_BYTES, Value, ValueKind,
+    Answer, Answers, Condition, Element, Expiry, ExpiryCondition, KEY_MAX_BYTES, ListBuilder,
+    Metadata, Operation, ProcessingEngine, Refusal, Request, ScanPosition, SetOptions, Statistics,
+    Transaction, VALUE_MAX_BYTES, Value, ValueKind, codec,
 };
 
 /// Value of a key, by its kind.
@@ -201,6 +201,14 @@ impl Oracle {
                     None => Answer::Missing,
                     Some(item) => Answer::Metadata(metadata(item)),
                 });
+                Ok(())
+            }
+            Operation::Dump => {
+                let mut list = ListBuilder::default();
+                let item = self.items.get(key);
+                let encoded = item.map(|item| recreate(key, item)).into_iter().flatten();
+                encoded.for_each(|bytes| list.push(Element::Bytes(&bytes)));
+                answer(Answer::List(list.list()));
                 Ok(())
             }
             Operation::Expire { expiry, condition } => {
@@ -476,6 +484,33 @@ fn metadata(item: &Item) -> Metadata {
         len: len as u64,
         memory_bytes: 0,
     }
+}
+
+/// Returns the requests that make an item, each encoded.
+pub(crate) fn recreate(key: &[u8], item: &Item) -> [Vec<u8>; 2] {
+    let expiry = item.expires_at_ms.map_or(Expiry::Never, Expiry::At);
+    let create = match &item.content {
+        Content::String(value) => Operation::Set {
+            value,
+            options: SetOptions { flags: item.flags, expiry, ..SetOptions::default() },
+        },
+        Content::Hash(fields) => {
+            Operation::HashSet { fields: fields.iter().map(|(f, v)| [&f[..], &v[..]]).collect() }
+        }
+        Content::Sorted(members) => Operation::SortedAdd {
+            members: members.iter().map(|(m, score)| (*score, &m[..])).collect(),
+            options: SortedAddOptions::default(),
+        },
+        Content::Set(members) => {
+            Operation::SetAdd { members: members.iter().map(|member| &member[..]).collect() }
+        }
+    };
+    let expire = Operation::Expire { expiry, condition: ExpiryCondition::default() };
+    [create, expire].map(|operation| {
+        let mut bytes = Vec::new();
+        codec::encode(&Request { key, hash: 0, operation }, &mut bytes);
+        bytes
+    })
 }
 
 fn expires(expiry: Expiry, old: Option<u64>) -> Option<u64> {

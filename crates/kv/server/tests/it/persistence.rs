@@ -14,10 +14,10 @@ use overside_kv::server::StorageBackend;
 use overside_kv::store::{Store, StoreOptions};
 use overside_kv::{
     Answer, Expiry, Metadata, Operation, ProcessingEngine, Request, ScanPosition, SetOptions,
-    SortedRange, Transaction, Value, codec, forward_to,
+    SortedRange, Transaction, Value, forward_to,
 };
 
-use crate::oracle::{Content, Item, Oracle};
+use crate::oracle::{Content, Item, Oracle, recreate};
 use crate::requests::Requests;
 
 /// The oracle, with snapshots that are made at once and handed out in parts.
@@ -30,7 +30,7 @@ struct Engine {
 impl Snapshots for Engine {
     fn begin_snapshot(&mut self) -> bool {
         let items = self.oracle.items.iter();
-        self.snapshot = items.map(|(key, item)| recreate(key, item)).collect();
+        self.snapshot = items.map(|(key, item)| recreate(key, item).concat()).collect();
         true
     }
 
@@ -45,33 +45,6 @@ impl Snapshots for Engine {
     }
 
     fn keep_expired(&mut self, _: bool) {}
-}
-
-fn recreate(key: &[u8], item: &Item) -> Vec<u8> {
-    let expiry = item.expires_at_ms.map_or(Expiry::Never, Expiry::At);
-    let create = match &item.content {
-        Content::String(value) => Operation::Set {
-            value,
-            options: SetOptions { flags: item.flags, expiry, ..SetOptions::default() },
-        },
-        Content::Hash(fields) => {
-            Operation::HashSet { fields: fields.iter().map(|(f, v)| [&f[..], &v[..]]).collect() }
-        }
-        Content::Sorted(members) => Operation::SortedAdd {
-            members: members.iter().map(|(m, score)| (*score, &m[..])).collect(),
-            options: overside_kv::request::SortedAddOptions::default(),
-        },
-        Content::Set(members) => {
-            Operation::SetAdd { members: members.iter().map(|member| &member[..]).collect() }
-        }
-    };
-    let expire = Operation::Expire { expiry, condition: overside_kv::ExpiryCondition::default() };
-    let mut bytes = Vec::new();
-    for operation in [create, expire] {
-        let hash = 0;
-        codec::encode(&Request { key, hash, operation }, &mut bytes);
-    }
-    bytes
 }
 
 impl ProcessingEngine for Engine {

@@ -46,7 +46,8 @@ const COMMANDS: &str = "GET <k>|SET <k> <v>|SET <k> <v> NX|SET <k> <v> XX GET|SE
     SMISMEMBER <x> <f> <f>|SMEMBERS <x>|SCARD <x>|SPOP <x> 100|SRANDMEMBER <x>|SRANDMEMBER <x> <r>|SSCAN <x> 0 COUNT 1000|\
     SSCAN <x> 0 COUNT 1000 MATCH <p>|SUNION <x> <x>|SINTER <x> <x> <x>|SDIFF <x> <x>|SINTERCARD 2 <x> <x>|\
     SINTERCARD 2 <x> <x> LIMIT <n>|SUNIONSTORE <x> <x> <x>|SINTERSTORE <x> <x> <x>|SDIFFSTORE <x> <x> <x>|\
-    SMOVE <x> <x> <f>|RANDOMKEY|DISCARD|EXEC|UNWATCH|FLUSHALL|AUTH <v>|AUTH <v> <v>|SELECT <i>|CLIENT GETNAME|\
+    SMOVE <x> <x> <f>|RANDOMKEY|RENAME <k> <k>|RENAMENX <k> <k>|COPY <k> <k>|COPY <k> <x> REPLACE|\
+    COPY <h> <k>|COPY <z> <x> REPLACE|RENAME <x> <h>|DISCARD|EXEC|UNWATCH|FLUSHALL|AUTH <v>|AUTH <v> <v>|SELECT <i>|CLIENT GETNAME|\
     CLIENT SETNAME <f>|CLIENT <v>|MEMORY <v>|CONFIG <v>|ZADD <q> 0 <f> 0 <f>|ZREM <q> <f>|<v> <v> <v>|HELLO x|\
     CLIENT NO-EVICT <v>|CLIENT KILL ID <v>|CLIENT KILL <v>|CLIENT LIST TYPE <v>|CLIENT LIST ID <f>";
 

@@ -2,10 +2,11 @@
 
 use super::Store;
 use super::item::{Item, NewItem};
+use super::snapshot::requests_of;
 use crate::{
-    Answer, Answers, Condition, Expiry, KEY_MAX_BYTES, Metadata, Operation, ProcessingEngine,
-    Refusal, Request, ScanPosition, SetOptions, Statistics, Transaction, VALUE_MAX_BYTES, Value,
-    ValueKind,
+    Answer, Answers, Condition, Element, Expiry, KEY_MAX_BYTES, ListBuilder, Metadata, Operation,
+    ProcessingEngine, Refusal, Request, ScanPosition, SetOptions, Statistics, Transaction,
+    VALUE_MAX_BYTES, Value, ValueKind, codec,
 };
 
 /// Number of requests by which each step of fetching is ahead of the next.
@@ -266,6 +267,7 @@ impl Store {
             Operation::HashIncrementFloat { field, delta } => {
                 return self.hash_increment_float(request, field, delta, now_ms, answer);
             }
+            Operation::Dump => return self.dump(request, now_ms, answer),
             Operation::Members(kind) => return self.members(request, *kind, now_ms, answer),
             Operation::Scores { kind, members } => {
                 return self.scores(request, *kind, members, now_ms, answer);
@@ -348,6 +350,32 @@ impl Store {
         let slot = self.lookup(request.key, request.hash, now_ms);
         self.count_read(slot.is_some());
         slot.map_or(Answer::Missing, |slot| Answer::Metadata(self.metadata(self.item_in(slot))))
+    }
+
+    fn dump(
+        &mut self,
+        request: &Request<'_>,
+        now_ms: u64,
+        answer: &mut dyn FnMut(Answer<'_>),
+    ) -> Result<(), Refusal> {
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        self.count_read(slot.is_some());
+        let mut list = ListBuilder::default();
+        if let Some(slot) = slot {
+            let item = self.item_in(slot);
+            let collection = item.collection().map(|number| self.collections.get(number));
+            let mut encoded = Vec::new();
+            requests_of(item, collection, &mut |operation| {
+                encoded.clear();
+                codec::encode_operation(item.key(), &operation, &mut encoded);
+                list.push(Element::Bytes(&encoded));
+            });
+        }
+        if list.is_too_long() {
+            return Err(Refusal::TooLarge);
+        }
+        answer(Answer::List(list.list()));
+        Ok(())
     }
 
     /// Another number after each change of the key.

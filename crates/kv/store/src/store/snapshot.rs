@@ -96,15 +96,19 @@ impl Store {
         for offset in self.index.chain(home) {
             let item = self.item(offset);
             let collection = item.collection().map(|number| self.collections.get(number));
-            encode_item(item, collection, out);
+            requests_of(item, collection, &mut |operation| {
+                codec::encode_operation(item.key(), &operation, out);
+            });
         }
     }
 }
 
-fn encode_item(item: Item<'_>, collection: Option<&Collection>, out: &mut Vec<u8>) {
-    let mut write = |operation: Operation<'_>| {
-        codec::encode_operation(item.key(), &operation, out);
-    };
+/// Passes on the requests that make an item.
+pub(super) fn requests_of(
+    item: Item<'_>,
+    collection: Option<&Collection>,
+    write: &mut dyn FnMut(Operation<'_>),
+) {
     let expiry = item.expires_at_ms().map_or(Expiry::Never, Expiry::At);
     match collection.map(|collection| &collection.content) {
         None => {
