@@ -72,6 +72,13 @@ def test_the_first_page_tells_how_many_a_plain_machine_runs() -> None:
     assert [int(number) for number in told.groups()] == list(count.values())
 
 
+def test_the_document_lists_all_figures() -> None:
+    text = (ROOT / "docs/measure/studies.md").read_text()
+    for one in FIGURES.values():
+        box_or_reason = f"box `{one.box}`" if one.box else f"none: {one.reason}"
+        assert f"| {one.id} | {one.caption or 'unknown'} | {box_or_reason} |\n" in text
+
+
 @pytest.mark.parametrize("figure", WITH_BOX, ids=lambda figure: figure.id)
 def test_a_plain_machine_runs_what_it_is_said_to(figure: Figure) -> None:
     (entry,) = [one for one in listed()["figures"] if one["id"] == figure.id]
