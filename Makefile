@@ -145,7 +145,6 @@ bench: setup-test ## the speed that the documentation promises, as ratios
 	$(BIN)/python benches/compression.py
 	$(BIN)/python benches/memory.py
 	$(BIN)/python benches/network.py
-	$(BIN)/python benches/kv_dpdk.py --overside $(BIN)/overside
 	-$(BIN)/python benches/kv_model.py --overside $(BIN)/overside # a goal missed is printed
 	$(BIN)/python benches/flow_ingest.py $(BIN)/overside
 

@@ -6,7 +6,7 @@ import ipaddress
 import json
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,7 +26,16 @@ _LISTING_S = 20.0
 class Agents:
     """Agents by their names, with an inventory in which all of them stand."""
 
-    def __init__(self, programs: Programs, names: Iterable[str], *, stand_ins: bool) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        names: Iterable[str],
+        *,
+        stand_ins: bool,
+        options: Sequence[str] = (),
+    ) -> None:
+        """Finds or starts agents; those that are started here get further `options`."""
+        self._options = options
         #: Agents that were started on this machine; they end with the sample.
         self.started: dict[str, Program] = {}
         #: Variables of the environment by which programs find them.
@@ -49,7 +58,8 @@ class Agents:
 
     def _start(self, programs: Programs, name: str) -> Json:
         command = [native(), "agent", "--listen", "127.0.0.1:0", "--json", "--insecure"]
-        agent = programs.start(f"agent-{name}", [*command, "--device", "cpu", "-p", "1"])
+        command += ["--device", "cpu", "-p", "1", *self._options]
+        agent = programs.start(f"agent-{name}", command)
         self.started[name] = agent
         return {"address": agent.announced()["address"]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from overside.tasks.common import LOCAL, Json, Machine
 from overside.tasks.kv_hop import Hop
 from overside.tasks.kv_servers import (
     BOTH_SIDES,
+    CLIENTS_HERE,
     OFFLOADED,
     READY_S,
     WITHOUT_PASSWORD,
@@ -41,14 +43,14 @@ _PROTOCOLS = {"overside": "redis", "redis": "redis", "memcached": "memcached-met
 _SPOKEN = {"redis": ("redis",), "memcached": ("memcached", "memcached-meta")}
 #: Metrics of this machine's cores, by their names in `overside kv bench`.
 _CALIBRATION = {"core_round_trip": "core_round_trip_ns", "hash_time": "hash_ns_per_key"}
+#: Bytes of clients' connections, by their names in `INFO`.
+_CLIENT_BYTES = {"total_net_input_bytes": "client_bytes", "total_net_output_bytes": "reply_bytes"}
 #: Most clients that write requests into the server's memory.
 _HERD_CLIENTS_MAX = 256
-#: Designs without a communication engine on the DPU.
-_CLIENTS_HERE = ("cpu-only", "proc")
 #: Most endpoints that `overside kv bench` takes.
 _ENDPOINTS_MAX = 64
-#: Designs in which one core of the DPU serves, and nothing else.
-_ONE_DPU_CORE = ("lat", "proc")
+#: Records of the study, where the machine has the memory.
+_RECORDS_MAX = 192_000_000
 
 
 class KvTask(ProgramTask):
@@ -71,11 +73,9 @@ class KvTask(ProgramTask):
         if full["design"] == "cpu-only":
             link = full["link"] if full["protocol"] == "herd" else None
             full |= dict.fromkeys(OFFLOADED) | {"link": link}
-        if full["design"] in _ONE_DPU_CORE:
-            full["dpu_cores"] = 1
-        if full["design"] == "dual":
-            # One has the keys.
-            full["cores"] = max(2, full["cores"])
+        full |= _cores(full)
+        if full["load"] is not None:
+            full["rate"] = None
         if full["design"] not in BOTH_SIDES:
             full["direct_connections"] = None
         if not agents_of(full):
@@ -132,7 +132,7 @@ class KvTask(ProgramTask):
 
     def sample_s(self, parameters: Json) -> float:
         """Returns the seconds of a sample: load, start of programs and writing of records."""
-        loads = 2 if parameters["stages"] else 1
+        loads = 2 if parameters["stages"] or parameters["load"] else 1
         return loads * float(parameters["seconds"]) * (1 + _WARM_UP) + _START_S
 
     def measured(self, programs: Programs, test: Test) -> Json:
@@ -141,6 +141,25 @@ class KvTask(ProgramTask):
         if parameters["mode"] is None:
             return measure(programs, parameters)
         return kv_hop.measure(programs, parameters)
+
+
+def _cores(full: Json) -> Json:
+    """Cores of both sides, as the design has them."""
+    cores, dpu_cores = full["cores"], full["dpu_cores"]
+    match full["design"]:
+        case "cpu-only":
+            return {}
+        case "lat":
+            # Each core has a partner on the other side.
+            dpu_cores = cores
+        case "shrd":
+            dpu_cores = dpu_cores or cores
+        case "dual":
+            # One only answers the DPU's cores.
+            cores = max(2, cores)
+        case "sav" | "dpu-only":
+            cores = 1
+    return {"cores": cores, "dpu_cores": dpu_cores or 1}
 
 
 def _at(parameters: Json, node: str) -> Json:
@@ -164,7 +183,7 @@ def _no_transport(parameters: Json, machine: Machine) -> str | None:
     if protocol == "herd":
         if design in BOTH_SIDES:
             return f"protocol=herd goes to one endpoint, and design={design} has two"
-        if design not in _CLIENTS_HERE and parameters["link"] == "shm":
+        if design not in CLIENTS_HERE and parameters["link"] == "shm":
             return "a DPU shares no memory with the load: link=ucx, or leave design away"
         if parameters["mode"] is not None:
             return "one-sided writes pass no hop between namespaces: leave mode away"
@@ -175,8 +194,8 @@ def _no_transport(parameters: Json, machine: Machine) -> str | None:
     if driver == "dpdk":
         if protocol != "datagram":
             return "driver=dpdk serves protocol=datagram only"
-        if design not in _CLIENTS_HERE:
-            return "driver=dpdk is for clients of this host: leave design away"
+        if design not in CLIENTS_HERE and parameters["dpu"] != HERE:
+            return "driver=dpdk shares memory with the load: dpu=here, or leave design away"
         if is_elsewhere:
             return "driver=dpdk shares memory with the load: leave load_from and mode away"
         found = machine.device("dpdk:net_memif")
@@ -208,10 +227,15 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
 
     Raises `ProcessError`.
     """
-    agents = Agents(programs, agents_of(parameters), stand_ins=bool(parameters["stand_ins"]))
+    parameters = parameters | {"records": parameters["records"] or records_that_fit(parameters)}
+    ends = kv_servers.memif(programs)
+    given = ["--kv-dpdk-port", ends[0]] if parameters["driver"] == "dpdk" else []
+    agents = Agents(
+        programs, agents_of(parameters), stand_ins=bool(parameters["stand_ins"]), options=given
+    )
     dpu = agents.started.get(parameters["dpu"])
     ip = kv_servers.reached_at(parameters, agents) if hop is None else hop.server_ip
-    server = kv_servers.serve(programs, parameters, agents, ip)
+    server = kv_servers.serve(programs, parameters, agents, ip, ends)
     places = server.places
     direct = parameters["direct_connections"]
     if direct is not None:
@@ -229,6 +253,9 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     hop_s = hop.cpu_s() if hop else 0.0
     seconds = parameters["seconds"]
     timed = ["--seconds", str(seconds), "--warm-up", str(_WARM_UP * seconds), "--no-load"]
+    if parameters["load"] is not None:
+        most = _loaded(programs, agents, [*bench, *timed])["points"][0]["requests_per_s"]["median"]
+        timed += ["--rate", str(max(1.0, most * parameters["load"] / 100))]
     report = _loaded(programs, agents, [*bench, *timed])
     cpu.append((server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0))
     counts.append(_counts(parameters, server))
@@ -248,6 +275,12 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
         "histogram": report["points"][0]["latency_histogram"],
         "cpu": {"host_s": after[0] - before[0], "dpu_s": after[1] - before[1], "emulator_s": 0.0},
     }
+
+
+def records_that_fit(parameters: Json) -> int:
+    """Number of records that fit in half of the free memory, at most the study's."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(_RECORDS_MAX, free // 2 // kv_servers.record_bytes(parameters)))
 
 
 def _loaded(programs: Programs, agents: Agents, command: Sequence[str]) -> Json:
@@ -345,10 +378,16 @@ def figures(
         requests, writes = counts["requests"], counts["link_writes"]
         written = counts["link_written_bytes"]
         metrics["link_writes"] = writes / requests
-        metrics["link_bytes"] = (written + counts.get("link_read_bytes", 0)) / requests
         metrics["link_message_bytes"] = written / max(1, writes)
+        # Clients that write into the server's memory get their answers without a link.
+        sent = counts.get("link_sent_bytes", written)
+        metrics["link_sent_bytes"] = sent / requests
+        metrics["link_bytes"] = (sent + counts.get("link_received_bytes", 0)) / requests
+        if "link_received_bytes" in counts:
+            metrics["link_received_bytes"] = counts["link_received_bytes"] / requests
         if "client_bytes" in counts:
             metrics["packet_bytes"] = counts["client_bytes"] / requests
+            metrics["reply_bytes"] = counts["reply_bytes"] / requests
     if came := counts.get("datagrams_received", 0) + counts.get("datagrams_dropped", 0):
         metrics["dropped"] = 100.0 * counts["datagrams_dropped"] / came
         # It is the most since the server began.
@@ -380,8 +419,8 @@ def _counts(parameters: Json, server: Server) -> dict[str, int]:
             counts[name.removeprefix(counted)] = int(value)
         elif by_datagrams and name.startswith("datagrams_") and value.isdecimal():
             counts[name] = int(value)
-        elif name == "total_net_input_bytes" and not is_herd:
-            counts["client_bytes"] = int(value)
+        elif name in _CLIENT_BYTES and not is_herd:
+            counts[_CLIENT_BYTES[name]] = int(value)
     return counts
 
 

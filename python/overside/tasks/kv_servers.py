@@ -22,6 +22,8 @@ OFFLOADED = ("dpu", "dpu_cores", "link", "link_batch", "link_message", "overlap"
 _PORT_IPS = ("10.77.0.2", "10.77.0.1")
 #: Protocols without a password, by which a server answers this machine only.
 WITHOUT_PASSWORD = ("memcached", "datagram")
+#: Designs without a communication engine on the DPU.
+CLIENTS_HERE = ("cpu-only", "proc")
 #: Designs in which clients connect to both sides.
 BOTH_SIDES = ("dual", "shrd")
 
@@ -53,8 +55,17 @@ class Server:
     load_options: tuple[str, ...] = ()
 
 
-def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Server:
-    """Starts the server where the load reaches it."""
+def memif(programs: Programs) -> tuple[str, str]:
+    """Names of a port in memory that server and load share: of the server's end, and the load's."""
+    socket = programs.private_directory() / "memif"
+    server, load = (f"net_memif0,role={role},socket={socket}" for role in ("server", "client"))
+    return server, load
+
+
+def serve(
+    programs: Programs, parameters: Json, agents: Agents, ip: str, ends: tuple[str, str]
+) -> Server:
+    """Starts the server where the load reaches it; with `driver=dpdk` by the `ends` of a port."""
     protocol, password = parameters["protocol"], None
     if not is_loopback(ip) and protocol.startswith(WITHOUT_PASSWORD):
         raise ProcessError(f"protocol={protocol} has no password: load it from here only")
@@ -62,7 +73,8 @@ def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Serv
     if not is_loopback(ip) or (protocol == "herd" and parameters["link"] == "ucx"):
         password = programs.private_file("password", secrets.token_hex(16) + "\n")
     if parameters["server"] == "overside":
-        return _serve_overside(programs, parameters, agents, ip, password)
+        transport = _transport(programs, parameters, ip, ends)
+        return _serve_overside(programs, parameters, agents, (ip, password), transport)
     port, core = free_port(), parameters["server_core"]
     pinned = [] if core is None else ["taskset", "-c", str(core)]
     if parameters["server"] == "redis":
@@ -75,15 +87,20 @@ def serve(programs: Programs, parameters: Json, agents: Agents, ip: str) -> Serv
 
 
 def _serve_overside(
-    programs: Programs, parameters: Json, agents: Agents, ip: str, password: Path | None
+    programs: Programs,
+    parameters: Json,
+    agents: Agents,
+    at: tuple[str, Path | None],
+    transport: tuple[list[str], tuple[str, ...]],
 ) -> Server:
+    (ip, password), (listen, to_load) = at, transport
     protocol = parameters["protocol"]
     kind = protocol.partition("-")[0]
-    listen, to_load = _transport(programs, parameters, ip)
     command = [*server_command(parameters, ip, password), *listen]
     if parameters["design"] in BOTH_SIDES:
         there = place(_dpu_ip(parameters, agents) or ip, 0)
-        for prefix in dict.fromkeys(("", "" if kind == "redis" else f"{kind}=")):
+        is_of_kernel = kind != "redis" and parameters["driver"] != "dpdk"
+        for prefix in ("", *([f"{kind}="] if is_of_kernel else [])):
             command += ["--dpu-listen", prefix + there]
     server = programs.start("server", command, agents.variables)
     said = server.announced()
@@ -103,7 +120,9 @@ def _serve_overside(
     return Server(server, places, password, redis[-1], to_load)
 
 
-def _transport(programs: Programs, parameters: Json, ip: str) -> tuple[list[str], tuple[str, ...]]:
+def _transport(
+    programs: Programs, parameters: Json, ip: str, ends: tuple[str, str]
+) -> tuple[list[str], tuple[str, ...]]:
     """Returns the options of the server for its protocol, and those of the load.
 
     Redis's protocol needs none.
@@ -112,12 +131,18 @@ def _transport(programs: Programs, parameters: Json, ip: str) -> tuple[list[str]
     if protocol == "herd" and parameters["link"] == "shm":
         return ["--herd", str(programs.private_directory() / "herd")], ()
     if parameters["driver"] == "dpdk":
-        socket = programs.private_directory() / "memif"
-        server, load = (f"net_memif0,role={role},socket={socket}" for role in ("server", "client"))
-        here = ["--dpdk-port", server, "--dpdk-address", _PORT_IPS[0], "--dpdk-trusted"]
+        dpu = "dpu-" if parameters["design"] in BOTH_SIDES else ""
+        here = [
+            f"--{dpu}dpdk-port",
+            ends[0],
+            f"--{dpu}dpdk-address",
+            _PORT_IPS[0],
+            "--dpdk-trusted",
+        ]
         # Datagrams of a partition go by the queue of its core.
-        queues = ("--dpdk-queues", str(parameters["cores"]))
-        return here, ("--dpdk-port", load, "--dpdk-address", _PORT_IPS[1], *queues)
+        side = "cores" if parameters["design"] in CLIENTS_HERE else "dpu_cores"
+        queues = ("--dpdk-queues", str(parameters[side]))
+        return here, ("--dpdk-port", ends[1], "--dpdk-address", _PORT_IPS[1], *queues)
     if protocol == "redis":
         return [], ()
     return [f"--{protocol.partition('-')[0]}", place(ip, 0)], ()
@@ -139,9 +164,13 @@ def _dpu_ip(parameters: Json, agents: Agents) -> str | None:
     return agents.ip(dpu) if dpu is not None and dpu not in agents.started else None
 
 
+def record_bytes(parameters: Json) -> int:
+    """Memory that a server is given for a record."""
+    return 2 * (int(parameters["key_size"]) + int(parameters["value_size"]) + _RECORD_BYTES)
+
+
 def _memory_bytes(parameters: Json) -> int:
-    one = int(parameters["key_size"]) + int(parameters["value_size"]) + _RECORD_BYTES
-    return 2 * one * int(parameters["records"]) + (64 << 20)
+    return record_bytes(parameters) * int(parameters["records"]) + (64 << 20)
 
 
 def server_command(parameters: Json, ip: str, password: Path | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,13 @@ def test_what_has_no_effect_is_left_out() -> None:
     assert asked(server="redis") == asked(server="redis", design="lat", cores=2)
     assert asked(reads=95) == asked(reads=95, workload="a")
     assert asked(design="lat") == asked(design="lat", dpu_cores=3)
+    assert (
+        asked(design="lat", cores=4)["dpu_cores"] == asked(design="shrd", cores=4)["dpu_cores"] == 4
+    )
+    assert asked(design="shrd", cores=4, dpu_cores=2)["dpu_cores"] == 2
+    assert asked(design="dpu-only")["dpu_cores"] == 1
+    assert asked()["dpu_cores"] is None
+    assert asked(load=50) == asked(load=50, rate=1000)
     assert asked(design="sav") != asked(design="sav", dpu_cores=3)
     assert asked() != asked(send="early")
     assert asked(design="sav") == asked(design="sav", direct_connections=2)
@@ -114,7 +122,8 @@ def test_options_of_the_server_are_those_that_differ_from_its_defaults() -> None
     offloaded = kv_servers.server_command(
         asked(design="lat", link_batch="request", busy_poll=True), "127.0.0.1", None
     )
-    assert offloaded[-5:] == ["--dpu", "here", "--link-batch", "request", "--busy-poll"]
+    assert offloaded[-7:-5] == ["--dpu", "here"]
+    assert offloaded[-5:] == ["--dpu-cores", "1", "--link-batch", "request", "--busy-poll"]
     early = kv_servers.server_command(
         asked(design="sav", dpu_cores=2, send="early"), "127.0.0.1", None
     )
@@ -132,18 +141,21 @@ def test_costs_are_of_a_request() -> None:
         "answered": 1000,
         "requests_by_endpoint": [100, 300],
     }
-    names = ["requests", "link_writes", "link_written_bytes", "link_read_bytes"]
+    names = ["requests", "link_writes", "link_written_bytes"]
+    names += ["link_sent_bytes", "link_received_bytes", "client_bytes", "reply_bytes"]
     names += ["link_answers", "link_answer_ns"]
     names += ["datagrams_received", "datagrams_dropped", "datagrams_backlog_max_bytes"]
     counts = [dict.fromkeys(names, 7) for _ in range(2)]
-    after = (1007, 17, 20_007, 7, 12, 40_007, 97, 17, 4096)
+    after = (1007, 17, 20_007, 21_007, 9_007, 30_007, 10_007, 12, 40_007, 97, 17, 4096)
     counts[1] = dict(zip(counts[1], after, strict=True))
     found = kv.figures(
         {"points": [point]}, (1.0, 2.0, counts[0]), (1.5, 2.1, counts[1]), has_agent=True
     )
     assert found["host_cpu"] == pytest.approx(500)
     assert found["dpu_cpu"] == pytest.approx(100)
-    assert (found["link_writes"], found["link_bytes"]) == (0.01, 20.0)
+    assert (found["link_writes"], found["link_bytes"]) == (0.01, 30.0)
+    assert (found["link_sent_bytes"], found["link_received_bytes"]) == (21.0, 9.0)
+    assert (found["packet_bytes"], found["reply_bytes"]) == (30.0, 10.0)
     assert (found["link_message_bytes"], found["link_latency"]) == (2000.0, 8.0)
     assert (found["rate"], found["latency_p999"], found["client_busy"]) == (1e6, 2.0, 50.0)
     assert (found["host_rate"], found["dpu_rate"]) == (0.25e6, 0.75e6)
@@ -268,8 +280,10 @@ def test_stages_are_measured_and_answer_for_other_designs(tmp_path: Path) -> Non
     assert "there are 4, 64" in none.stderr
 
 
-def test_a_port_that_dpdk_drives_serves(tmp_path: Path) -> None:
-    run, found = taken(tmp_path, "rate", driver="dpdk", protocol="datagram", pipeline=16)
+@pytest.mark.parametrize("design", ["cpu-only", "lat", "shrd"])
+def test_a_port_that_dpdk_drives_serves(tmp_path: Path, design: str) -> None:
+    ways = {"driver": "dpdk", "protocol": "datagram", "pipeline": 16, "cores": 2}
+    run, found = taken(tmp_path, "rate", design=design, **ways)
     if not found:
         pytest.skip(f"DPDK is not here: {(run / 'manifest.json').read_text()}")
     (sample,) = found
@@ -299,6 +313,19 @@ def test_every_protocol_is_served_on_a_dpu(tmp_path: Path, protocol: str) -> Non
     for sample in found:
         assert sample["status"] == "ok", sample
         assert sample["metrics"]["link_bytes"] > 8
+
+
+def test_as_many_records_as_fit_are_loaded_at_a_part_of_the_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.sysconf
+    few = {"SC_AVPHYS_PAGES": 512}
+    monkeypatch.setattr(os, "sysconf", lambda name: few.get(name) or real(name))
+    assert 1000 < kv.records_that_fit(asked(key_size=8, value_size=8)) < 10_000
+    monkeypatch.undo()
+    _, found = taken(tmp_path, "rate", load=[10, 50], pipeline=16)
+    little, half = sorted(sample["metrics"]["rate"] for sample in found)
+    assert 0 < little < half
 
 
 def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
@@ -405,7 +432,10 @@ def test_where_clients_connect_to_both_sides_both_are_loaded(tmp_path: Path, des
         ({"protocol": "herd", "mode": "direct"}, "leave mode away"),
         ({"driver": "dpdk"}, "serves protocol=datagram only"),
         ({"driver": "dpdk", "protocol": "datagram", "load_from": "here"}, "leave load_from"),
-        ({"design": "lat", "driver": "dpdk", "protocol": "datagram"}, "leave design away"),
+        (
+            {"design": "lat", "dpu": "dpu0", "driver": "dpdk", "protocol": "datagram"},
+            "dpu=here, or leave design away",
+        ),
         (
             {"design": "dual", "direct_connections": 2, "protocol": "datagram"},
             "datagrams go to one endpoint",

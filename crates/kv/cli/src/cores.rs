@@ -1,6 +1,6 @@
 //! The cores that a server has.
 
-use overside_kv_offload::partitions::PARTITIONS_MAX;
+use overside_kv_offload::design::CORES_MAX;
 
 /// Number or list of the cores that serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Cores {
 
 /// `2`, or `0,2`.
 pub(super) fn parse(text: &str) -> Result<Cores, String> {
-    let wrong = || format!("a number from 1 to {PARTITIONS_MAX}, or different cores as 0,2,3");
+    let wrong = || format!("a number from 1 to {CORES_MAX}, or different cores as 0,2,3");
     let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
     let cores = match text.contains(',') {
         false => Cores::Count(number(text)?),
@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Cores, String> {
         Cores::Count(_) => false,
         Cores::List(list) => (1..list.len()).any(|at| list[..at].contains(&list[at])),
     };
-    match (1..=PARTITIONS_MAX).contains(&cores.count()) && !is_repeated {
+    match (1..=CORES_MAX).contains(&cores.count()) && !is_repeated {
         true => Ok(cores),
         false => Err(wrong()),
     }

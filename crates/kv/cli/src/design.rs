@@ -1,30 +1,32 @@
 //! Arguments for the design of a key-value store: the side, host or DPU, on which each of its two
 //! engines runs.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
 use clap::{ArgAction, ValueEnum};
 
+use overside_kv::ethernet::PortSettings;
 use overside_kv::server::{Addresses, Settings, Steering};
 use overside_kv::store::MEMORY_MAX_BYTES;
 use overside_kv_offload::agent::{Clients, OpenRequest, StoreLimits};
-use overside_kv_offload::design::{ClientMemory, Layout, SideMemory};
+use overside_kv_offload::design::{CORES_MAX, ClientMemory, Layout, SideMemory};
 use overside_kv_offload::{Batching, Design, Optimizations};
 use overside_link::verbs::Side;
 use overside_probe::dma::Link;
 
 use super::access::{self, Access, Listener};
 use super::card::CardMode;
+use super::dpdk;
 use super::limits::one_of;
 use overside_command::options::size_within;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Design")]
 pub(super) struct DesignArguments {
-    /// Side where clients connect (c) and side of the keys (k): `cpu-only` here; `lat` c on a core of the DPU, k here;
-    /// `sav` c on several (--dpu-cores); `dual` c on the other cores here (--cores) too; `shrd` c and a part
-    /// of k on each side; `proc` c here, k on the DPU; `dpu-only` both on the DPU
+    /// Side where clients connect (c) and side of the keys (k): `cpu-only` here; `lat` c on cores of the DPU, k on as
+    /// many here (--cores); `sav` c on cores of the DPU (--dpu-cores), k on one here; `dual` as `sav`, and c and k on
+    /// further cores here; `shrd` c and k on both sides; `proc` c here, k on the DPU; `dpu-only` both on the DPU
     #[arg(long, default_value = "cpu-only", value_parser = one_of(Design::ALL.map(|one| (one.name(), one))))]
     pub design: Design,
     /// The DPU's agent, as `overside agents` knows it
@@ -34,15 +36,22 @@ pub(super) struct DesignArguments {
     /// agent finds, if any]
     #[arg(long, value_name = "CARD", value_parser = CardMode::parse, requires = "dpu")]
     card: Option<CardMode>,
-    /// Cores of the DPU [default: 1]
+    /// Cores of the DPU [default: 1; with `lat` as many as --cores]
     #[arg(long, value_name = "N", requires = "dpu",
-          value_parser = clap::value_parser!(u64).range(1..=64))]
+          value_parser = clap::value_parser!(u64).range(1..=CORES_MAX as u64))]
     dpu_cores: Option<u64>,
     /// Address of the DPU to listen at, with or without a port, where the host has clients too; may be
     /// repeated. PROTOCOL is redis, tls, memcached, datagram or metrics [default: redis].
     /// Otherwise --listen and the like are the DPU's
     #[arg(long, value_name = "[PROTOCOL=]ADDRESS", value_parser = DpuAddress::parse, requires = "dpu")]
     dpu_listen: Vec<DpuAddress>,
+    /// Answer datagrams at a port of the DPU that DPDK drives, where the host has clients too; otherwise --dpdk-port is
+    /// the DPU's. It is one that the agent gives hosts (overside agent --kv-dpdk-port)
+    #[arg(long, value_name = "DEVICE", requires = "dpu_dpdk_address", requires = "dpu")]
+    dpu_dpdk_port: Option<String>,
+    /// IPv4 address of that port, which no other host has, and the UDP port of datagrams [default port: 6379]
+    #[arg(long, value_name = "ADDRESS", requires = "dpu_dpdk_port", value_parser = dpdk::address)]
+    dpu_dpdk_address: Option<SocketAddrV4>,
     /// Maximum memory on the DPU; a larger store is refused
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size_within(MEMORY))]
     dpu_memory: usize,
@@ -117,12 +126,17 @@ impl DesignArguments {
         self.dpu.as_deref()
     }
 
-    /// Addresses at which clients connect to the DPU: those of `--dpu-listen`, or those in `host`
-    /// if there are none.
+    /// `true` if there are addresses of the DPU beside those of the host.
+    fn has_dpu_addresses(&self) -> bool {
+        !self.dpu_listen.is_empty() || self.dpu_dpdk_port.is_some()
+    }
+
+    /// Addresses at which clients connect to the DPU: its own, or those in `host` if there are none.
     pub(super) fn dpu_addresses(&self, host: &Addresses) -> Addresses {
-        if self.dpu_listen.is_empty() {
+        if !self.has_dpu_addresses() {
             return host.clone();
         }
+        let port = self.dpu_dpdk_port.clone().zip(self.dpu_dpdk_address);
         let of = |protocol| {
             let all = self.dpu_listen.iter().filter(move |one| one.protocol == protocol);
             all.map(|one| one.address)
@@ -131,15 +145,22 @@ impl DesignArguments {
             tcp: of(Protocol::Redis).collect(),
             tls: of(Protocol::Tls).collect(),
             memcached: of(Protocol::Memcached).collect(),
-            datagram: of(Protocol::Datagram).collect(),
+            datagram: of(Protocol::Datagram)
+                .chain(self.dpu_dpdk_address.map(SocketAddr::V4))
+                .collect(),
+            port: port.map(|(device, address)| PortSettings { device, address: *address.ip() }),
             metrics: of(Protocol::Metrics).next(),
             ..Addresses::default()
         }
     }
 
-    /// Cores of the DPU.
-    pub(super) fn dpu_cores(&self) -> usize {
-        self.dpu.as_ref().map_or(0, |_| self.dpu_cores.unwrap_or(1) as usize)
+    /// Cores of the DPU, beside `host_cores` of the host.
+    pub(super) fn dpu_cores(&self, host_cores: usize) -> usize {
+        let default = || self.design.dpu_cores_default(host_cores);
+        match self.dpu {
+            Some(_) => self.dpu_cores.map_or_else(default, |cores| cores as usize),
+            None => 0,
+        }
     }
 
     /// Refuses contradictory options. Returns the threads of both sides, with `host_cores` cores on the host.
@@ -156,17 +177,20 @@ impl DesignArguments {
             (Some(_), 0) => return Err(format!("--design {name} has no use for --dpu")),
             _ => {}
         }
-        let layout = design.layout(host_cores, self.dpu_cores());
-        let layout = layout.ok_or_else(|| match host_cores < host_min {
-            true => format!("--design {name} needs --cores {host_min} or more"),
-            false => format!(
-                "--design {name} does not run with --cores {host_cores} and --dpu-cores {}",
-                self.dpu_cores()
+        let dpu_cores = self.dpu_cores(host_cores);
+        let layout = design.layout(host_cores, dpu_cores);
+        let layout = layout.ok_or_else(|| match (design, host_cores < host_min) {
+            (_, true) => format!("--design {name} needs --cores {host_min} or more"),
+            (Design::Lat, _) => format!(
+                "--design lat pairs cores: give as many --cores as --dpu-cores, not {host_cores} and {dpu_cores}"
+            ),
+            _ => format!(
+                "--design {name} does not run with --cores {host_cores} and --dpu-cores {dpu_cores}"
             ),
         })?;
         let has_both = layout.host.serving() > 0 && layout.dpu.serving() > 0;
         match has_both {
-            true if self.dpu_listen.is_empty() => Err(format!(
+            true if !self.has_dpu_addresses() => Err(format!(
                 "--design {name} has clients on both sides: --dpu-listen ADDRESS is required"
             )),
             true => {
@@ -174,8 +198,9 @@ impl DesignArguments {
                 let there = self.dpu_addresses(&Addresses::default());
                 access.check_exposure(&there).map(|()| layout)
             }
-            false if !self.dpu_listen.is_empty() => Err(format!(
-                "--design {name} has clients on one side: --listen is its address, without --dpu-listen"
+            false if self.has_dpu_addresses() => Err(format!(
+                "--design {name} has clients on one side: --listen and --dpdk-port are its addresses, without \
+                 --dpu-listen and --dpu-dpdk-port"
             )),
             false if layout.host.serving() == 0 => access.check(Listener::Agent).map(|()| layout),
             false => access.check(Listener::Host).map(|()| layout),
@@ -254,7 +279,7 @@ impl DesignArguments {
         OpenRequest {
             design: self.design,
             host_cores,
-            dpu_cores: self.dpu_cores(),
+            dpu_cores: self.dpu_cores(host_cores),
             link: self.link,
             clients: Clients {
                 addresses: self.dpu_addresses(&settings.addresses),

@@ -19,8 +19,9 @@ pub(super) struct DpdkArguments {
     /// IPv4 address of that port, which no other host has, and the UDP port of datagrams [default port: 6379]
     #[arg(long, value_name = "ADDRESS", requires = "dpdk_port", value_parser = address)]
     dpdk_address: Option<SocketAddrV4>,
-    /// Confirm that any client that can send frames to the port may use the store: datagrams have no password. Required with --dpdk-port
-    #[arg(long, requires = "dpdk_port")]
+    /// Confirm that any client that can send frames to the port may use the store: datagrams have no password. Required
+    /// with --dpdk-port and --dpu-dpdk-port
+    #[arg(long)]
     dpdk_trusted: bool,
 }
 

@@ -8,14 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use overside_backends::agents::{self, RemoteProbe};
-use overside_kv::KeyHasher;
 use overside_kv::clock::Clock;
 use overside_kv::server::Addresses;
 use overside_kv_offload::agent::{
     AgentReply, AgentRequest, Ending, KIND, OpenRequest, link_config,
 };
-use overside_kv_offload::design::Layout;
-use overside_kv_offload::{Channel, ChannelOptions, OnLoss, Responder, SideEngines, SideStop};
+use overside_kv_offload::design::{DesignLink, Layout};
+use overside_kv_offload::{Channel, ChannelOptions, OnLoss, ReturningLinks, SideEngines, SideStop};
 use overside_link::codec::Message;
 use overside_link::verbs::Side;
 use overside_probe::dma::dial;
@@ -41,7 +40,7 @@ pub(super) struct DpuSide {
     clock: Clock,
     /// `None` while it is lost.
     probe: Option<RemoteProbe>,
-    links: Vec<(Side, Channel)>,
+    links: Vec<(DesignLink, Channel)>,
     loss: Receiver<String>,
     tell_loss: Sender<String>,
 }
@@ -100,17 +99,13 @@ impl DpuSide {
         engines: &mut SideEngines,
         stop: SideStop,
     ) -> Result<Receiver<Loss>, String> {
-        for (asking, channel) in self.links.drain(..) {
-            engines.add_link(asking, channel);
+        for (link, channel) in self.links.drain(..) {
+            engines.add_link(link, channel);
         }
         let (tell_end, end) = mpsc::channel();
-        let returning = (self.layout.dpu.partitions() == 0).then(|| {
-            let (links, returning) = mpsc::channel();
-            engines.askers.returning = Some(returning);
-            (links, engines.hasher.clone())
-        });
+        let returning = (self.layout.dpu.partitions() == 0).then(|| engines.returning());
         let watch = move || match returning {
-            Some((links, hasher)) => self.reconnect(&links, &hasher),
+            Some(returning) => self.reconnect(&returning),
             None => {
                 let loss = self.watch();
                 // What is left of it must not keep the addresses, nor the files.
@@ -171,7 +166,7 @@ impl DpuSide {
     }
 
     /// Connects to a lost agent repeatedly, until it serves again.
-    fn reconnect(&mut self, returning: &Sender<Vec<Responder>>, hasher: &KeyHasher) {
+    fn reconnect(&mut self, returning: &ReturningLinks) {
         loop {
             let loss = self.watch();
             let node = &self.node;
@@ -181,10 +176,9 @@ impl DpuSide {
             let (probe, links, _) =
                 connect_again(node, &mut self.opening, &self.layout, &self.clock);
             self.probe = Some(probe);
-            let responder = |(_, channel)| Responder::new(channel, hasher.clone());
-            while self.loss.try_recv().is_ok() {}
-            // The store may have ended; then so does the process.
-            let _ = returning.send(links.into_iter().map(responder).collect());
+            // Threads that find out only now that the old links are lost say so to nobody.
+            (self.tell_loss, self.loss) = mpsc::channel();
+            returning.hand_over(links, &self.on_loss());
         }
     }
 }
@@ -218,7 +212,7 @@ pub(super) fn card(node: &str) -> Result<Option<CardMode>, String> {
     }
 }
 
-type Connected = (RemoteProbe, Vec<(Side, Channel)>, Addresses);
+type Connected = (RemoteProbe, Vec<(DesignLink, Channel)>, Addresses);
 
 /// The same until a lost agent is back, however long that takes.
 fn connect_again(
@@ -265,20 +259,20 @@ fn connect(node: &str, opening: &OpenRequest, layout: &Layout) -> Result<Connect
         }
     };
     let deadline = Instant::now() + SETUP_MAX;
-    let sides: Vec<_> = layout.links().collect();
-    if sides.len() != reaches.len() {
+    let expected: Vec<_> = layout.links().collect();
+    if expected.len() != reaches.len() {
         return Err(format!("{node} has another number of links"));
     }
     let mut links = Vec::new();
-    for (asking, reach) in sides.into_iter().zip(reaches) {
+    for (link, reach) in expected.into_iter().zip(reaches) {
         let there = probe.there();
-        let config = link_config(Side::Host, asking);
+        let config = link_config(Side::Host, link.asking);
         let endpoint = dial(opening.link, &reach, there, None, None, &config, deadline);
         let endpoint =
             endpoint.map_err(|failure| format!("the link with {node}: {}", failure.message))?;
         let channel = Channel::open(endpoint, 0, ChannelOptions::default(), deadline);
         let channel = channel.map_err(|error| format!("the link with {node}: {error}"))?;
-        links.push((asking, channel));
+        links.push((link, channel));
     }
     Ok((probe, links, addresses))
 }

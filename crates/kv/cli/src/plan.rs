@@ -150,9 +150,13 @@ fn threads_json(threads: Threads) -> Value {
 }
 
 fn threads_text(threads: Threads) -> String {
+    let keys = match threads.partitions() {
+        1 => "the keys",
+        _ => "a part of the keys",
+    };
     let all = [
         (threads.complete, "clients and a part of the keys"),
-        (threads.processing, "the keys"),
+        (threads.processing, keys),
         (threads.communication, "clients"),
     ];
     let counted = |(count, what): (usize, &str)| match count {

@@ -27,9 +27,10 @@ use overside_link::verbs::{LinkConfig, Side};
 use overside_probe::dma::{LinkListener, Reach};
 use serde::{Deserialize, Serialize};
 
-use super::{Channel, ChannelOptions, OffloadError, RemoteClients, SideEngines, SideStop};
+use super::{Channel, ChannelOptions, OffloadError, SideEngines, SideStop};
 use crate::KeyHasher;
 use crate::clock::Clock;
+use crate::design::DesignLink;
 pub use card::CardFound;
 pub use open_request::{Clients, OpenRequest, StoreLimits};
 use overside_kv::server::{Addresses, Server};
@@ -200,30 +201,21 @@ impl HostSession {
         let addresses = Box::new(addresses.unwrap_or_default());
         let mut listeners = Vec::new();
         let mut links = Vec::new();
-        for asking in layout.links() {
+        for link in layout.links() {
             let begun = LinkListener::begin(opening.link, self.host.here, None, None);
             let (listener, reach) = begun.map_err(|failure| failure.message)?;
-            listeners.push((asking, listener));
+            listeners.push((link, listener));
             links.push(reach);
         }
         let ending = Arc::new(Mutex::new(None));
         let (lost, ended) = (Arc::clone(&ending), Arc::clone(&ending));
-        let mut engines = SideEngines {
-            side: Side::Dpu,
-            layout,
-            server,
-            stores,
-            asking: Vec::new(),
-            askers: RemoteClients::default(),
-            optimizations: opening.optimizations,
-            on_loss: Arc::new(move |error| {
-                lock(&lost).get_or_insert_with(|| Ending::Failed(error.to_string()));
-            }),
-            hasher,
-            clock,
-            busy_poll: opening.busy_poll,
-            store_core: None,
-        };
+        let mut engines = SideEngines::new(Side::Dpu, layout, stores, hasher, clock);
+        engines.server = server;
+        engines.optimizations = opening.optimizations;
+        engines.on_loss = Arc::new(move |error| {
+            lock(&lost).get_or_insert_with(|| Ending::Failed(error.to_string()));
+        });
+        engines.busy_poll = opening.busy_poll;
         let stop = SideStop::new(engines.server.as_ref());
         let stopped = stop.clone();
         let work = move || {
@@ -252,14 +244,14 @@ impl HostSession {
 
 /// Waits for the host at every link.
 fn accept(
-    listeners: &[(Side, LinkListener)],
+    listeners: &[(DesignLink, LinkListener)],
     engines: &mut SideEngines,
 ) -> Result<(), OffloadError> {
     let deadline = Instant::now() + COMING;
-    for (asking, listener) in listeners {
-        let endpoint = listener.accept(&link_config(Side::Dpu, *asking), deadline)?;
+    for (link, listener) in listeners {
+        let endpoint = listener.accept(&link_config(Side::Dpu, link.asking), deadline)?;
         let channel = Channel::open(endpoint, 0, ChannelOptions::default(), deadline)?;
-        engines.add_link(*asking, channel);
+        engines.add_link(*link, channel);
     }
     Ok(())
 }

@@ -41,17 +41,27 @@ impl Default for ChannelOptions {
     }
 }
 
-/// Counts of the traffic of one end of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Messages sent, each by one write.
-    pub writes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Messages whose body the receiver had to fetch.
-    pub rendezvous: u64,
-    /// Bytes fetched here.
-    pub read_bytes: u64,
+overside_kv_store::counts! {
+    /// Counts of the traffic of one end of a channel.
+    pub struct Traffic {
+        writes: "writes" = "Messages sent, each by one write.",
+        written_bytes: "written_bytes" = "Bytes of these messages.",
+        rendezvous: "rendezvous" = "Messages whose body the receiver had to fetch.",
+        read_bytes: "read_bytes" = "Bytes fetched here.",
+        sent_bytes: "sent_bytes" = "Bytes that went to the other side: messages with their headers, bodies that it \
+            fetched, and what makes it sleep and wake.",
+        received_bytes: "received_bytes" = "Bytes that came from the other side, counted likewise.",
+    }
+}
+
+impl Traffic {
+    /// Returns the traffic since `before`.
+    pub(super) fn since(mut self, before: &Self) -> Self {
+        for (count, (_, _, before)) in self.counts_mut().zip(before.fields()) {
+            *count -= before;
+        }
+        self
+    }
 }
 
 /// The body of a message.
@@ -95,6 +105,8 @@ pub struct Channel {
     /// was woken.
     asked_for: u64,
     woken: u64,
+    /// Number of the message for which the other side was last seen to request a wake-up.
+    seen: u64,
     wakes: RecvBatch,
     /// Memory that contains the long body of the message in each slot of the other side.
     offered: Vec<Option<Exported>>,
@@ -159,6 +171,7 @@ impl Channel {
         }
         let place = self.offer(slot, body)?;
         self.traffic.rendezvous += 1;
+        self.traffic.sent_bytes += body.len() as u64;
         self.write(count, &place, true)
     }
 
@@ -199,6 +212,7 @@ impl Channel {
         self.sent = sequence;
         self.traffic.writes += 1;
         self.traffic.written_bytes += (slot_bytes - begin) as u64;
+        self.traffic.sent_bytes += (slot_bytes - begin) as u64;
         Ok(())
     }
 
@@ -296,6 +310,7 @@ impl Channel {
             if is_whole && trailer.sequence == self.received + 1 {
                 self.incomplete_since = None;
                 self.received += 1;
+                self.traffic.received_bytes += (end - begin) as u64;
                 if trailer.is_rendezvous {
                     self.fetch()?;
                 }
@@ -333,6 +348,7 @@ impl Channel {
             return Err(OffloadError::Violation("a body with a wrong checksum"));
         }
         self.traffic.read_bytes += len as u64;
+        self.traffic.received_bytes += len as u64;
         self.body = Body::Fetched(body);
         Ok(())
     }

@@ -35,12 +35,14 @@ pub(super) struct Answered {
 #[derive(Debug, Default)]
 struct OneLink {
     requests: AtomicU64,
-    writes: AtomicU64,
-    written_bytes: AtomicU64,
-    read_bytes: AtomicU64,
     answers: AtomicU64,
     answer_ticks: AtomicU64,
+    /// In the order of [`Traffic`]'s fields.
+    traffic: [AtomicU64; TRAFFIC],
 }
+
+/// Number of fields of [`Traffic`].
+const TRAFFIC: usize = 6;
 
 impl LinkCounts {
     /// Counters for each of `links` links.
@@ -53,14 +55,14 @@ impl LinkCounts {
     }
 
     /// Publishes the counts of this link's requests since it was opened.
-    pub(super) fn show(&self, requests: u64, traffic: Traffic, answered: Answered) {
+    pub(super) fn show(&self, requests: u64, traffic: &Traffic, answered: Answered) {
         if let Some(place) = self.places.get(self.own) {
             place.requests.store(requests, Ordering::Relaxed);
-            place.writes.store(traffic.writes, Ordering::Relaxed);
-            (place.written_bytes).store(traffic.written_bytes, Ordering::Relaxed);
-            place.read_bytes.store(traffic.read_bytes, Ordering::Relaxed);
             place.answers.store(answered.messages, Ordering::Relaxed);
             (place.answer_ticks).store(answered.ticks, Ordering::Relaxed);
+            for (place, (_, _, count)) in place.traffic.iter().zip(traffic.fields()) {
+                place.store(count, Ordering::Relaxed);
+            }
         }
     }
 
@@ -69,19 +71,19 @@ impl LinkCounts {
         if self.places.is_empty() {
             return Vec::new();
         }
-        let sum = |of: fn(&OneLink) -> &AtomicU64| -> u64 {
+        let sum = |of: &dyn Fn(&OneLink) -> &AtomicU64| -> u64 {
             let places = self.places.iter();
             places.map(|place| of(place).load(Ordering::Relaxed)).sum()
         };
-        let answer_ns = sum(|place| &place.answer_ticks) as f64 * self.clock.tick_ns();
-        let fields = [
-            ("offload_requests", sum(|place| &place.requests)),
-            ("offload_link_writes", sum(|place| &place.writes)),
-            ("offload_link_written_bytes", sum(|place| &place.written_bytes)),
-            ("offload_link_read_bytes", sum(|place| &place.read_bytes)),
-            ("offload_link_answers", sum(|place| &place.answers)),
-            ("offload_link_answer_ns", answer_ns as u64),
+        let answer_ns = sum(&|place| &place.answer_ticks) as f64 * self.clock.tick_ns();
+        let mut all = vec![
+            ("offload_requests".to_owned(), sum(&|place| &place.requests)),
+            ("offload_link_answers".to_owned(), sum(&|place| &place.answers)),
+            ("offload_link_answer_ns".to_owned(), answer_ns as u64),
         ];
-        fields.map(|(name, value)| (name.to_owned(), value.to_string())).into()
+        for (number, (name, ..)) in Traffic::default().fields().enumerate() {
+            all.push((format!("offload_link_{name}"), sum(&|place| &place.traffic[number])));
+        }
+        all.into_iter().map(|(name, value)| (name, value.to_string())).collect()
     }
 }

@@ -64,12 +64,17 @@ pub use design::Design;
 pub use overside_kv_datagram::link::OffloadError;
 pub use remote_engine::{Batching, RemoteEngine};
 pub use responder::Responder;
-pub use serve::{RemoteClients, serve};
-pub use side::{SideEngines, SideError, SideStop};
+use serve::RemoteClients;
+pub use side::{ReturningLinks, SideEngines, SideError, SideStop};
 pub use work::ServingWork;
 
 /// Maximum memory of a link with its work in flight, in addition to that of connections.
 pub const LINK_BYTES: u64 = 8 << 20;
+/// Memory in each direction of a channel between two threads of a side: more than a batch has in most cases, and
+/// little enough for many.
+const CHANNEL: ChannelOptions = ChannelOptions { slot_bytes: 16 << 10, slots: 4 };
+/// Memory of such a channel: a ring in each direction, and as much for what is being written.
+const CHANNEL_BYTES: usize = 3 * CHANNEL.slot_bytes * CHANNEL.slots;
 
 /// Notes that the other side is lost.
 pub type OnLoss = Arc<dyn Fn(&OffloadError) + Send + Sync>;

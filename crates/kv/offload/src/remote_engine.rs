@@ -4,7 +4,6 @@ mod questions;
 mod waiting;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,6 @@ use super::{LinkCounts, OffloadError, OnLoss, Optimizations};
 use crate::codec::{decode_answer, encode, put_varint};
 use crate::topic::Topic;
 use crate::{Answer, Answers, Refusal, Request};
-use overside_kv_backend::Waker;
 use overside_kv_datagram::link::{PollDeadline, TRAILER_BYTES};
 
 /// Longest time that the other side may take to answer.
@@ -65,17 +63,16 @@ pub struct RemoteEngine {
     answer_max: Duration,
     /// Counts of the channel, once it is lost.
     traffic: Traffic,
-    /// Part of all traffic for messages without requests: scans, counts and sizes.
+    /// Part of all traffic for messages without requests: scans, counts and sizes; and the traffic before the one
+    /// that is under way.
     questions: Traffic,
+    before_question: Option<Traffic>,
     failure: Option<OffloadError>,
     pub(super) told: RemoteStatistics,
     /// Counts of the link, published to other threads.
     pub(super) counts: LinkCounts,
     /// Function to call when the other side is lost.
     on_loss: Option<OnLoss>,
-    /// Waker by which other workers of a server wake this one.
-    pub(super) waker: Option<Arc<Waker>>,
-    pub(super) next_refresh_ms: u64,
 }
 
 /// A message that is under way.
@@ -104,6 +101,7 @@ impl RemoteEngine {
             channel: Some(channel),
             traffic: Traffic::default(),
             questions: Traffic::default(),
+            before_question: None,
             batching,
             message_bytes: None,
             overlaps: true,
@@ -121,8 +119,6 @@ impl RemoteEngine {
             told: RemoteStatistics::default(),
             counts: LinkCounts::default(),
             on_loss: None,
-            waker: None,
-            next_refresh_ms: 0,
         }
     }
 
@@ -177,13 +173,6 @@ impl RemoteEngine {
         self
     }
 
-    /// Serves a worker among others, who wake it by `waker`.
-    #[must_use]
-    pub fn with_bell(mut self, waker: Arc<Waker>) -> Self {
-        self.waker = Some(waker);
-        self
-    }
-
     /// Returns the counts of the links of this engine's side.
     pub(crate) fn counts(&self) -> &LinkCounts {
         &self.counts
@@ -197,13 +186,8 @@ impl RemoteEngine {
     }
 
     fn show_counts(&self) {
-        let (answered, all) = (self.answered_messages, self.traffic());
-        let of_requests = Traffic {
-            writes: all.writes - self.questions.writes,
-            written_bytes: all.written_bytes - self.questions.written_bytes,
-            ..all
-        };
-        self.counts.show(self.requests, of_requests, answered);
+        let of_requests = self.traffic().since(&self.questions);
+        self.counts.show(self.requests, &of_requests, self.answered_messages);
     }
 
     fn fail(&mut self, error: OffloadError) {

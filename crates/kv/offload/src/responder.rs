@@ -232,7 +232,10 @@ impl Responder {
                 let answer = engine.flush().map_or_else(refused, |()| Answer::Done);
                 encode_answer(&answer, &mut self.body);
             }
-            Some(Topic::Statistics) => put_told(engine, work, &mut self.body),
+            Some(Topic::Statistics) => {
+                engine.refresh();
+                put_told(engine, work, &mut self.body);
+            }
             Some(Topic::Save) => {
                 // Other threads send messages too, so nothing waits here.
                 let saved = engine.save(true);

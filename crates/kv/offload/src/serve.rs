@@ -1,7 +1,8 @@
 //! The loop of the side that has the processing engine.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,56 +22,81 @@ const SKIPS: u32 = 7;
 /// Longest sleep. Between sleeps the server looks for the order to end and for clients that connect again.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
+/// Links over which the other side sends requests to a processing engine.
+#[derive(Default)]
+pub(crate) struct AskingLinks {
+    pub responders: Vec<Responder>,
+    /// Notes that the other side is lost.
+    pub on_loss: Option<OnLoss>,
+}
+
 /// Threads that send requests to a processing engine.
-#[derive(Debug, Default)]
-pub struct RemoteClients {
+#[derive(Default)]
+pub(crate) struct RemoteClients {
     /// Threads of this process. A thread that ends gets no more answers.
     pub local: Vec<Responder>,
     /// Threads of the other side. If one is lost, all are.
-    pub links: Vec<Responder>,
+    pub links: AskingLinks,
     /// Source of new links when the other side returns after it was lost; `None` if it does not
     /// return.
-    pub returning: Option<Receiver<Vec<Responder>>>,
+    returning: Option<Receiver<AskingLinks>>,
+    /// Reason why changes of the last messages could not be kept.
+    failure: Option<io::Error>,
 }
 
 impl RemoteClients {
+    /// Prepares for another side that returns after it was lost. Returns the way for its new links.
+    pub(crate) fn returning(&mut self) -> Sender<AskingLinks> {
+        let (sender, returning) = mpsc::channel();
+        self.returning = Some(returning);
+        sender
+    }
+
+    /// Returns `true` if there are links, or will be.
+    pub(crate) fn has_links(&self) -> bool {
+        !self.links.responders.is_empty() || self.returning.is_some()
+    }
+
+    /// Removes and returns the error because of which changes of the last messages could not be
+    /// kept; `None` if there was none.
+    pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
     /// Polls each client for one message. Returns `true` if there was one.
     #[inline]
-    fn poll(
+    pub(crate) fn poll(
         &mut self,
         engine: &mut dyn StorageBackend,
         now_ms: u64,
-        (on_loss, work): (&OnLoss, &ServingWork),
+        work: Option<&ServingWork>,
     ) -> Result<bool, OffloadError> {
         let mut any = false;
-        self.local.retain_mut(|responder| {
-            let polled = responder.poll_timed(engine, now_ms, Some(work));
-            any |= matches!(polled, Ok(true));
-            polled.is_ok()
-        });
-        for responder in &mut self.links {
-            match responder.poll_timed(engine, now_ms, Some(work)) {
-                Ok(polled) => any |= polled,
-                Err(error) => {
-                    self.lose(error, on_loss)?;
-                    break;
-                }
+        let failure = &mut self.failure;
+        let mut poll = |responder: &mut Responder| {
+            let polled = responder.poll_timed(engine, now_ms, work);
+            if !matches!(polled, Ok(false)) {
+                any = true;
+                *failure = responder.take_failure().or(failure.take());
             }
-        }
-        Ok(any)
+            polled.map(drop)
+        };
+        self.local.retain_mut(|responder| poll(responder).is_ok());
+        let polled = self.links.responders.iter_mut().try_for_each(poll);
+        polled.or_else(|error| self.lose(error)).map(|()| any)
     }
 
     /// Looks for threads that are lost, and for those that have connected again.
-    fn check(&mut self, on_loss: &OnLoss) -> Result<(), OffloadError> {
+    pub(crate) fn check(&mut self) -> Result<(), OffloadError> {
         self.local.retain_mut(|responder| responder.check().is_ok());
-        let checked = self.links.iter_mut().try_for_each(Responder::check);
-        checked.or_else(|error| self.lose(error, on_loss))?;
+        let checked = self.links.responders.iter_mut().try_for_each(Responder::check);
+        checked.or_else(|error| self.lose(error))?;
         self.admit();
         Ok(())
     }
 
     /// Sleeps until a request comes, no longer than `most`.
-    fn sleep(&mut self, most: Duration, on_loss: &OnLoss) -> Result<(), OffloadError> {
+    fn sleep(&mut self, most: Duration) -> Result<(), OffloadError> {
         self.admit();
         let mut is_ready = false;
         self.local.retain_mut(|responder| {
@@ -78,13 +104,13 @@ impl RemoteClients {
             is_ready |= matches!(armed, Ok(true));
             armed.is_ok()
         });
-        let mut armed = self.links.iter_mut().map(Responder::arm);
+        let mut armed = self.links.responders.iter_mut().map(Responder::arm);
         match armed.try_fold(is_ready, |ready, armed| armed.map(|armed| ready | armed)) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(error) => return self.lose(error, on_loss),
+            Err(error) => return self.lose(error),
         }
-        let all = || self.local.iter().chain(&self.links);
+        let all = || self.local.iter().chain(&self.links.responders);
         if all().any(|responder| responder.event_fd().is_none()) {
             std::thread::sleep(PAUSE);
             return Ok(());
@@ -107,9 +133,11 @@ impl RemoteClients {
         }
     }
 
-    fn lose(&mut self, error: OffloadError, on_loss: &OnLoss) -> Result<(), OffloadError> {
-        self.links.clear();
-        on_loss(&error);
+    fn lose(&mut self, error: OffloadError) -> Result<(), OffloadError> {
+        self.links.responders.clear();
+        if let Some(on_loss) = &self.links.on_loss {
+            on_loss(&error);
+        }
         match self.returning {
             Some(_) => Ok(()),
             None => Err(error),
@@ -150,16 +178,16 @@ enum Idle {
     Sleeps,
 }
 
-/// Serves the askers, one message of each in turn, until `stop`, or until the other side is lost and does not return.
-/// `on_loss` is called each time. Sleeps while no request comes, unless it `busy_polls`.
+/// Serves `clients`, one message of each in turn, until `stop`, or until the other side is lost and does not return.
+/// Sleeps while no request comes, unless it `busy_polls`.
 ///
 /// # Errors
 /// Why the other side was lost. Answered writes are kept by the rules of [`StorageBackend`].
-pub fn serve(
-    askers: &mut RemoteClients,
+pub(crate) fn serve(
+    clients: &mut RemoteClients,
     engine: &mut dyn StorageBackend,
     clock: &Clock,
-    (busy_polls, on_loss): (bool, &OnLoss),
+    busy_polls: bool,
     stop: &AtomicBool,
 ) -> Result<(), OffloadError> {
     let work = ServingWork::start();
@@ -169,14 +197,14 @@ pub fn serve(
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
         let now_ms = clock.ms_at(now);
-        let any = askers.poll(engine, now_ms, (on_loss, &work))?;
+        let any = clients.poll(engine, now_ms, Some(&work))?;
         if !any {
             work.stages.end(Stage::Poll);
         }
         if now_ms >= next_tick_ms {
             let is_busy = engine.tick(now_ms);
             next_tick_ms = now_ms + if is_busy { 1 } else { TICK_MS };
-            askers.check(on_loss)?;
+            clients.check()?;
             work.stages.end(Stage::Other);
         }
         if any {
@@ -200,7 +228,7 @@ pub fn serve(
             (true, _) | (_, Idle::LooksSince(_)) => std::hint::spin_loop(),
             (false, Idle::Sleeps) => {
                 let tick = Duration::from_millis(next_tick_ms.saturating_sub(now_ms));
-                askers.sleep(tick.min(SLEEP_MAX), on_loss)?;
+                clients.sleep(tick.min(SLEEP_MAX))?;
                 work.stages.end(Stage::Wait);
             }
         }

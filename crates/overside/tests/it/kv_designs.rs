@@ -13,15 +13,22 @@ use serde_json::Value;
 use crate::agent::{Running, User, err};
 use crate::kv::{PATIENCE, Serving, ask, keys_of_server, redis_cli, refused, run, words};
 
-/// All designs that need a DPU, with several cores if they support that.
-const DESIGNS: [(&str, &str); 9] = [
+/// Designs whose keys are all on the host, with several cores if they support that.
+const KEYS_HERE: [(&str, &str); 5] = [
     ("lat", ""),
+    ("lat", "--cores 3"),
     ("sav", "--dpu-cores 3"),
     ("dual", "--cores 2 --dpu-cores 2 --dpu-listen 127.0.0.1:0"),
+    ("dual", "--cores 3 --dpu-cores 2 --dpu-listen 127.0.0.1:0"),
+];
+/// Designs in which the DPU has keys.
+const KEYS_THERE: [(&str, &str); 8] = [
     ("shrd", "--dpu-listen 127.0.0.1:0"),
-    ("shrd", "--cores 2 --dpu-cores 2 --dpu-listen 127.0.0.1:0"),
+    ("shrd", "--cores 2 --dpu-cores 3 --dpu-listen 127.0.0.1:0"),
     ("proc", ""),
     ("proc", "--cores 2"),
+    ("proc", "--cores 3 --dpu-cores 2"),
+    ("proc", "--dpu-cores 2"),
     ("dpu-only", ""),
     ("dpu-only", "--dpu-cores 2"),
 ];
@@ -72,7 +79,7 @@ fn value_of<'t>(info: &'t str, field: &str) -> &'t str {
 fn every_endpoint_of_every_design_serves_all_keys() {
     let user = User::new();
     let _agent = agent(&user, "127.0.0.1:0");
-    for (design, options) in DESIGNS {
+    for (design, options) in KEYS_HERE.into_iter().chain(KEYS_THERE) {
         serves_all_keys(&user, design, options);
     }
 }
@@ -88,7 +95,7 @@ fn a_link_over_ucx_serves_all_keys() {
         return;
     }
     let _agent = agent(&user, "127.0.0.1:0");
-    serves_all_keys(&user, "lat", "--link ucx");
+    serves_all_keys(&user, "lat", "--cores 2 --link ucx");
     serves_all_keys(&user, "sav", "--dpu-cores 2 --link ucx");
 }
 
@@ -146,9 +153,49 @@ fn requests_of_all_cores_of_a_dpu_are_counted_and_share_writes() {
 }
 
 #[test]
+fn bytes_over_the_link_are_counted_both_ways() {
+    let user = User::new();
+    let _agent = agent(&user, "127.0.0.1:0");
+    let long = "x".repeat(100_000);
+    for (design, options) in [KEYS_HERE[0], KEYS_HERE[1]] {
+        let serving = start(&user, design, options);
+        let endpoint = &endpoints(&serving)[0];
+        let set = format!("*3\r\n$3\r\nSET\r\n$4\r\nlong\r\n$100000\r\n{long}\r\n");
+        ask(connect(endpoint), &set, "+OK\r\n");
+        let info = || talk(endpoint, "INFO\r\nQUIT\r\n");
+        let counts = |info: &str| -> [u64; 2] {
+            let fields = ["offload_link_sent_bytes", "offload_link_received_bytes"];
+            fields.map(|field| value_of(info, field).parse().unwrap())
+        };
+        let [sent, received] = counts(&info());
+        assert!(sent > 100_000 && received < 10_000, "{design}: {sent}, {received}");
+        let value = format!("$100000\r\n{long}\r\n");
+        ask(connect(endpoint), &"GET long\r\n".repeat(3), &value.repeat(3));
+        let [sent_after, received_after] = counts(&info());
+        assert!(received_after - received > 300_000, "{design}: {received_after}");
+        assert!(sent_after - sent < 10_000, "{design}: {sent_after} after {sent}");
+    }
+}
+
+#[test]
+fn datagrams_come_to_the_core_of_the_dpu_that_is_paired_with_their_partition() {
+    let user = User::new();
+    let _agent = agent(&user, "127.0.0.1:0");
+    let serving = start(&user, "lat", "--cores 2 --datagram 127.0.0.1:0");
+    let address = serving.said["datagram"][0].as_str().unwrap();
+    let load = "--json --records 2000 --seconds 0.3 --warm-up 0.1 -c 4 -P 64 --workload a";
+    user.done(&words(&format!("kv bench datagram://{address} {load}")));
+    let said = talk(&endpoints(&serving)[0], "INFO\r\nQUIT\r\n");
+    let count = |field| value_of(&said, field).parse::<u64>().unwrap();
+    let (own, others) = (count("requests_at_owner"), count("requests_forwarded"));
+    // The first datagrams of a client do not know yet how many partitions there are.
+    assert!(own > 2000 && others * 20 < own, "{own}, {others}");
+}
+
+#[test]
 fn nothing_acknowledged_is_lost_with_the_agent_where_the_host_has_the_store() {
     let user = User::new();
-    for (design, options) in [DESIGNS[1], DESIGNS[2]] {
+    for (design, options) in &KEYS_HERE[1..] {
         let running = agent(&user, "127.0.0.1:0");
         let address = running.address.clone();
         let mut serving = start(&user, design, options);
@@ -186,7 +233,7 @@ fn nothing_acknowledged_is_lost_with_the_agent_where_the_host_has_the_store() {
                 std::thread::sleep(Duration::from_millis(2));
             }
             drop(running);
-            if design == "dual" {
+            if *design == "dual" {
                 // Clients of the host are not affected.
                 ask(connect(&endpoints[0]), "SET key value\r\n", "+OK\r\n");
             }
@@ -256,7 +303,7 @@ fn wait_for(address: &str) {
 fn nothing_acknowledged_is_lost_with_an_agent_that_keeps_its_keys() {
     let user = User::new();
     let keeps = "--kv-dir kept";
-    for (number, (design, options)) in DESIGNS[3..].iter().enumerate() {
+    for (number, (design, options)) in KEYS_THERE.iter().enumerate() {
         let state = format!("state-{number}");
         let durable = format!("{options} --dir {state} --sync always");
         let mut acknowledged = [0u64; 20];
@@ -345,7 +392,8 @@ fn an_agent_keeps_what_it_is_told_to_where_its_owner_says() {
 fn what_a_client_saves_is_there_after_everything_was_killed() {
     let user = User::new();
     // The clients' side has all keys, some of them, or none.
-    for (number, (design, options)) in [DESIGNS[0], DESIGNS[4], DESIGNS[6]].iter().enumerate() {
+    let some = [KEYS_HERE[0], KEYS_HERE[1], KEYS_HERE[4], KEYS_THERE[1], KEYS_THERE[4]];
+    for (number, (design, options)) in some.iter().enumerate() {
         let state = format!("state-{number}");
         let durable = format!("--dir {state} --sync snapshots {options}");
         let running = agent_with(&user, "--kv-dir kept");
@@ -383,7 +431,7 @@ fn what_a_client_saves_is_there_after_everything_was_killed() {
 fn every_key_is_one_register_in_every_design() {
     let user = User::new();
     let _agent = agent(&user, "127.0.0.1:0");
-    for (seed, (design, options)) in DESIGNS.iter().enumerate() {
+    for (seed, (design, options)) in KEYS_HERE.iter().chain(&KEYS_THERE).enumerate() {
         let serving = start(&user, design, options);
         let records = history(&endpoints(&serving), seed as u64);
         let wrong = check(&records).err();
@@ -429,7 +477,7 @@ fn check_protocols(said: &Value, keys: &str) {
 #[test]
 fn a_server_ends_with_the_keys_that_the_agent_had() {
     let user = User::new();
-    for (design, options) in [DESIGNS[3], DESIGNS[5], DESIGNS[7]] {
+    for (design, options) in [KEYS_THERE[0], KEYS_THERE[2], KEYS_THERE[4], KEYS_THERE[6]] {
         let running = agent(&user, "127.0.0.1:0");
         let mut serving = start(&user, design, options);
         ask(connect(&endpoints(&serving)[0]), "SET key value\r\n", "+OK\r\n");
@@ -449,7 +497,7 @@ fn a_client_of_a_dpu_that_has_everything_ends_the_server() {
     assert_contains(serving.errors(), "a client has ended it");
     // Also if the server can start with an empty store.
     let _agent = agent_with(&user, "--kv-dir kept");
-    for (design, options) in [DESIGNS[3], DESIGNS[7]] {
+    for (design, options) in [KEYS_THERE[0], KEYS_THERE[6]] {
         let durable = format!("{options} --dir {design}");
         let mut serving = start(&user, design, &durable);
         connect(&endpoints(&serving).pop().unwrap()).write_all(b"SHUTDOWN\r\n").unwrap();
@@ -485,13 +533,19 @@ fn a_dry_run_says_what_each_side_would_take() {
     assert_contains(&text, "listens at: 127.0.0.1:6379, on the DPU at 127.0.0.1:7000\n");
     let side = "  store, index included: 512 MiB\n  connections: 256 MiB\n  links: 16 MiB\n";
     assert_eq!(text.matches(side).count(), 2, "{text}");
+    let text = plan("lat --cores 8");
+    assert_contains(&text, "on the host: 8 cores, each with a part of the keys\n");
+    assert_contains(&text, "on dpu0: 8 cores, each with clients\n  links between them: 8\n");
+    let text = plan("shrd --cores 8 --dpu-cores 8 --dpu-listen 127.0.0.1:7000");
+    assert_contains(&text, "links between them: 16\n");
     let kept = plan("proc --dir state");
     assert_contains(&kept, "keeps everything in: state, and on the DPU\n");
     let json = plan("dual --cores 3 --dpu-listen 127.0.0.1:7000 --json");
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["threads"]["host"]["communication"], 2);
+    assert_eq!(json["threads"]["host"]["complete"], 2);
+    assert_eq!(json["threads"]["host"]["processing"], 1);
     assert_eq!(json["threads"]["dpu"]["communication"], 1);
-    assert_eq!(json["memory_bytes"]["host"]["store"], 1 << 30);
+    assert_eq!(json["memory_bytes"]["host"]["store"], (1 << 30) / 3 * 3);
     assert_eq!(json["memory_bytes"]["dpu"]["store"], 0);
     // Without --memory the store's limit is the free memory of the DPU.
     let output = run(&user, &words("--dry-run --json --dpu dpu0 --design dpu-only"));
@@ -509,7 +563,7 @@ fn a_design_that_cannot_run_is_refused_with_a_remedy() {
         ("dual --dpu-listen ::1", "--cores 2 or more"),
         ("shrd", "--dpu-listen ADDRESS is required"),
         ("shrd --dpu-listen 192.0.2.1", "--password-file"),
-        ("lat --dpu-cores 2", "--dpu-cores 2"),
+        ("lat --dpu-cores 2", "as many --cores as --dpu-cores, not 1 and 2"),
         ("lat --dpu-listen ::1", "without --dpu-listen"),
         ("cpu-only", "no use for --dpu"),
         ("shrd --dpu-listen ftp=::1", "memcached"),

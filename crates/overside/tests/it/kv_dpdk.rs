@@ -116,20 +116,36 @@ fn the_port_of_an_agent() {
     let socket = user.path("port");
     let port = |role: &str| format!("net_memif0,role={role},socket={}", socket.display());
     let (server, client) = (port("server"), port("client"));
-    let agent = Running::start(&user, &["--insecure", "--kv-dpdk-port", &server]);
-    user.done(&["agents", "add", "dpu0", &agent.address]);
-    for (design, cores) in [("lat", "1"), ("sav", "2")] {
-        let serve =
-            format!("--design {design} --dpu dpu0 --dpu-cores {cores} --listen 127.0.0.1:0");
-        let serve = format!("{serve} {}", at_port(&server));
+    for (design, host_cores) in [("lat", 2), ("sav", 1), ("dual", 2), ("shrd", 2), ("dpu-only", 1)]
+    {
+        let agent = Running::start(&user, &["--insecure", "--kv-dpdk-port", &server]);
+        user.done(&["agents", "add", "dpu0", &agent.address]);
+        let cores = "2";
+        let serve = format!(
+            "--design {design} --dpu dpu0 --cores {host_cores} --dpu-cores {cores} --listen 127.0.0.1:0"
+        );
+        let (at, has_both) = (at_port(&server), ["dual", "shrd"].contains(&design));
+        let serve = match has_both {
+            true => format!(
+                "{serve} --dpu-listen 127.0.0.1:0 {}",
+                at.replace("--dpdk-port", "--dpu-dpdk-port")
+                    .replace("--dpdk-address", "--dpu-dpdk-address")
+            ),
+            false => format!("{serve} {at}"),
+        };
         let mut serving = Serving::start(&user, &words(&serve));
         let bench = bench(&client, cores);
         let found: Value = serde_json::from_str(&user.done(&words(&bench))).unwrap();
         assert_eq!(found["points"][0]["misses"], 0, "{design}");
-        let stream = TcpStream::connect(serving.said["listen"][0].as_str().unwrap()).unwrap();
+        let listen = if has_both { "dpu_listen" } else { "listen" };
+        let stream = TcpStream::connect(serving.said[listen][0].as_str().unwrap()).unwrap();
         let field = info(stream);
         assert!(count(&field, "datagrams_received") > 0);
         assert_eq!(field("frames_handed_over"), "0");
+        if design == "lat" {
+            // Frames come to the core that is paired with the one that has their keys.
+            assert!(percent_at_owner(&field) >= 99.0);
+        }
         assert_eq!(serving.end("-TERM"), Some(0));
     }
 }

@@ -10,7 +10,7 @@ use overside_kv::clock::Clock;
 use overside_kv::server::{Addresses, Server, Settings};
 use overside_kv_offload::agent::{OpenRequest, PersistenceRequest};
 use overside_kv_offload::design::Layout;
-use overside_kv_offload::{RemoteClients, SideEngines, SideError, SideStop};
+use overside_kv_offload::{SideEngines, SideError, SideStop};
 use overside_link::verbs::Side;
 
 use super::{Arguments, remedy};
@@ -101,25 +101,14 @@ impl Running<'_> {
         self.dpu_addresses = Some(there.unwrap_or_default());
         let listening = self.listening(server.as_ref(), dpu.as_ref());
         let stop = SideStop::new(server.as_ref());
-        let mut engines = SideEngines {
-            side: Side::Host,
-            layout,
-            server,
-            stores,
-            asking: Vec::new(),
-            askers: RemoteClients::default(),
-            optimizations: all.design.optimizations(),
-            on_loss: dpu.as_ref().map_or_else(|| Arc::new(|_: &_| {}) as _, DpuSide::on_loss),
-            hasher,
-            clock,
-            busy_poll: self.settings.busy_poll,
-            store_core: all
-                .operation
-                .pinned()
-                .first()
-                .copied()
-                .filter(|_| layout.host.processing > 0),
-        };
+        let mut engines = SideEngines::new(Side::Host, layout, stores, hasher, clock);
+        engines.server = server;
+        engines.optimizations = all.design.optimizations();
+        engines.busy_poll = self.settings.busy_poll;
+        engines.store_cores = all.operation.pinned();
+        if let Some(dpu) = &dpu {
+            engines.on_loss = dpu.on_loss();
+        }
         let end = dpu.map(|dpu| dpu.attach(&mut engines, stop.clone())).transpose()?;
         let (handle, withdrawn) = (stop.clone(), self.registration.clone());
         self.shutdown.set(move || {

@@ -121,6 +121,7 @@ impl HalfOpen {
             received: 0,
             asked_for: 0,
             woken: 0,
+            seen: 0,
             wakes: RecvBatch::default(),
             offered: (0..outbox_options.slots).map(|_| None).collect(),
             fetched: (0..self.options.slots).map(|_| None).collect(),

@@ -43,6 +43,7 @@ impl Channel {
     pub(super) fn take_wakes(&mut self) -> Result<(), OffloadError> {
         self.wakes.clear();
         self.queue_pair.receive(&mut self.wakes, WAKES)?;
+        self.traffic.received_bytes += self.wakes.as_bytes().len() as u64;
         Ok(())
     }
 
@@ -57,6 +58,7 @@ impl Channel {
         let to = to.map_err(|_| OffloadError::Violation("smaller memory than it said"))?;
         let from = staging.share().slice(begin..slot_bytes);
         self.post(Verb::Write { from, to })?;
+        self.traffic.sent_bytes += size_of::<u64>() as u64;
         self.asked_for = due;
         Ok(())
     }
@@ -66,6 +68,10 @@ impl Channel {
     pub(crate) fn wake(&mut self) -> Result<(), OffloadError> {
         let at = self.inbox_options.slot_bytes * self.inbox_options.slots;
         let awaited = (self.inbox.load(at)).map_or(0, u64::from_le);
+        if awaited != self.seen {
+            self.seen = awaited;
+            self.traffic.received_bytes += size_of::<u64>() as u64;
+        }
         // Each message wakes once, whatever is written there.
         match awaited > self.woken && awaited <= self.sent {
             true => self.send_wake(awaited),
@@ -79,6 +85,7 @@ impl Channel {
         let wake = wake.ok_or(OffloadError::Violation("nothing"))?;
         // Where it finds no room, others before it wake as well.
         self.queue_pair.send(wake)?;
+        self.traffic.sent_bytes += WAKE.len() as u64;
         self.woken = awaited;
         Ok(())
     }

@@ -6,37 +6,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Partitioned;
-use crate::RemoteEngine;
+use super::local_partition::LocalPartition;
+use crate::{ProcessingEngine, RemoteEngine};
 use overside_kv_backend::Waker;
 use overside_kv_backend::idle::{IDLE_YIELD, PAUSE};
 use overside_kv_backend::replica::ReplicaHost;
 use overside_kv_backend::{PartitionWork, StorageBackend};
 
+/// Time between two reports of other threads to a worker that has no partition, in milliseconds.
+const REFRESH_MS: u64 = 1000;
+
 impl StorageBackend for Partitioned {
-    /// Other workers keep their writes before they answer.
+    /// Other threads keep their writes before they answer.
     fn before_replies(&mut self) -> io::Result<()> {
-        self.inside.before_replies()
+        self.inside.as_mut().map_or(Ok(()), LocalPartition::before_replies)
     }
 
     fn tick(&mut self, now_ms: u64) -> bool {
         self.now_ms = now_ms;
-        self.inside.check();
-        for peer in self.peers.iter_mut().flatten() {
-            if peer.thread.is_none() {
-                peer.remote.check();
+        self.check();
+        match &mut self.inside {
+            Some(inside) => inside.own.tick(now_ms),
+            None => {
+                if now_ms >= self.next_refresh_ms {
+                    self.next_refresh_ms = now_ms + REFRESH_MS;
+                    self.refresh();
+                }
+                false
             }
         }
-        self.inside.own.tick(now_ms)
     }
 
     /// All partitions at the same time.
     fn save(&mut self, in_background: bool) -> Result<(), String> {
-        for number in 0..self.peers.len() {
-            if self.is_over_link(number) {
-                let begin = RemoteEngine::begin_save;
-                let begun = self.ask(number, self.now_ms, begin, RemoteEngine::poll_save);
-                begun.unwrap_or_else(|| Err("a partition cannot be reached".into()))?;
-            }
+        for number in self.asked_by_messages() {
+            self.way(number).save(true)?;
         }
         let saved = self.ask_all(move |backing| backing.save(in_background));
         saved.into_iter().try_for_each(|(_, saved)| saved)?;
@@ -48,29 +52,35 @@ impl StorageBackend for Partitioned {
 
     /// Returns the earliest time of all partitions: none has saved before it.
     fn last_save_s(&self) -> u64 {
-        let others = self.elsewhere.last_saves_s.iter().copied();
-        others.fold(self.inside.own.last_save_s(), u64::min)
+        let own = self.inside.as_ref().map(|inside| inside.own.last_save_s());
+        let all = self.elsewhere.last_saves_s.iter().copied().chain(own);
+        all.min().unwrap_or_default()
     }
 
     fn info(&self) -> Vec<(String, String)> {
-        let mut all = self.inside.own.info();
-        for (name, value) in &mut all {
-            for info in &self.elsewhere.info {
-                if let Some((_, other)) = info.iter().find(|(other, _)| other == name) {
-                    *value = together(name, value, other);
+        let own = self.inside.as_ref().map(|inside| inside.own.info());
+        let mut others = self.elsewhere.info.iter();
+        let mut all = own.or_else(|| others.next().cloned()).unwrap_or_default();
+        for info in others {
+            for (name, value) in info {
+                match all.iter_mut().find(|(other, _)| other == name) {
+                    Some((_, own)) => *own = together(name, own, value),
+                    // Only threads without clients say where their time goes.
+                    None => all.push((name.clone(), value.clone())),
                 }
             }
         }
         // Every link shows what all of the side have moved.
         let mut peers = self.peers.iter().flatten();
-        if let Some(peer) = peers.find(|peer| peer.thread.is_none()) {
+        if let Some(peer) = peers.find(|peer| peer.is_link) {
             all.extend(peer.remote.counts().info());
         }
         all
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
-        let mut parameters = self.inside.own.parameters();
+        let own = self.inside.as_ref().map(|inside| inside.own.parameters());
+        let mut parameters = own.unwrap_or_default();
         // Each partition has a directory in that of the server.
         for (_, value) in parameters.iter_mut().filter(|(name, _)| *name == "dir") {
             let parent = Path::new(value.as_str()).parent();
@@ -84,13 +94,14 @@ impl StorageBackend for Partitioned {
     }
 
     fn serve_others(&mut self, now_ms: u64) -> bool {
-        let any = self.inside.serve(now_ms) | self.inside.own.serve_others(now_ms);
+        let inside = self.inside.as_mut();
+        let own = inside.is_some_and(|inside| inside.own.serve_others(now_ms));
+        let any = self.serve(now_ms) | own;
         self.idle = (self.idle).map(|idle| if any { 0 } else { idle.saturating_add(1) });
         any
     }
 
-    /// Limits sleep if a partition is on the other side of a link, because no waker wakes it for its
-    /// messages.
+    /// Limits sleep if requests come over links, because no waker wakes it for those.
     fn sleep_max(&self) -> Option<Duration> {
         self.idle.map(|idle| match idle {
             0..IDLE_YIELD => Duration::ZERO,
@@ -103,15 +114,15 @@ impl StorageBackend for Partitioned {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.inside.own.finish()
+        self.inside.as_mut().map_or(Ok(()), |inside| inside.own.finish())
     }
 
     fn replication(&self) -> Option<&dyn ReplicaHost> {
-        self.inside.own.replication().map(|_| self as _)
+        self.own_replication().map(|_| self as _)
     }
 
     fn replication_mut(&mut self) -> Option<&mut dyn ReplicaHost> {
-        match self.inside.own.replication() {
+        match self.own_replication() {
             Some(_) => Some(self),
             None => None,
         }
@@ -119,15 +130,13 @@ impl StorageBackend for Partitioned {
 }
 
 impl Partitioned {
-    /// Waits until the other side of each link has written everything.
+    /// Waits until each partition that is asked by messages has written everything.
     fn wait_for_saves(&mut self) -> Result<(), String> {
-        for number in 0..self.peers.len() {
-            while self.is_over_link(number) {
-                let begin = RemoteEngine::begin_statistics;
-                let saved = self.ask(number, self.now_ms, begin, |remote| {
-                    remote.poll_statistics().then(|| remote.saved())
-                });
-                match saved.unwrap_or_else(|| Err("a partition cannot be reached".into()))? {
+        for number in self.asked_by_messages() {
+            loop {
+                let mut way = self.way(number);
+                way.refresh();
+                match way.told(RemoteEngine::saved).unwrap_or(Ok(true))? {
                     true => break,
                     false => std::thread::sleep(PAUSE),
                 }

@@ -10,8 +10,8 @@ use overside_kv_backend::replica::{
 
 impl Partitioned {
     /// Returns the replication of this worker's partition. Either all partitions have one or none.
-    fn own_replication(&self) -> Option<&dyn ReplicaHost> {
-        self.inside.own.replication()
+    pub(super) fn own_replication(&self) -> Option<&dyn ReplicaHost> {
+        self.inside.as_ref().and_then(|inside| inside.own.replication())
     }
 
     /// Runs a function on all partitions, in order.
@@ -50,7 +50,8 @@ impl Replication for Partitioned {
     }
 
     fn report(&self) -> ReplicationReport {
-        let own = (self.own_replication()).map(|own| (self.number, own.report()));
+        let inside = self.inside.as_ref();
+        let own = inside.and_then(|one| Some((one.number, one.own.replication()?.report())));
         let mut all = self.elsewhere.replication.clone();
         all.extend(own);
         all.sort_by_key(|(number, _)| *number);
@@ -60,7 +61,7 @@ impl Replication for Partitioned {
 
     fn refresh(&mut self) {
         let told = self.ask_all(|backing| backing.replication().map(|own| own.report()));
-        let others = (told.into_iter()).filter(|(number, _)| *number != self.number);
+        let others = (told.into_iter()).filter(|(number, _)| !self.is_own(*number));
         let others = others.filter_map(|(number, report)| Some((number, report?)));
         self.elsewhere.replication = others.collect();
     }
@@ -115,21 +116,20 @@ impl ReplicaHost for Partitioned {
 
     /// The connection came to any worker, and belongs to that of its partition.
     fn accept(&mut self, request: SyncRequest, connection: ReplicaConnection) {
-        let owner = request.partition;
-        if owner == self.number {
-            if let Some(own) = self.inside.own.replication_mut() {
-                own.accept(request, connection);
+        let partition = request.partition;
+        match self.peers.get(partition) {
+            Some(None) => {
+                let inside = self.inside.as_mut();
+                if let Some(own) = inside.and_then(|inside| inside.own.replication_mut()) {
+                    own.accept(request, connection);
+                }
             }
-            return;
-        }
-        let peer = self.peers.get(owner).and_then(Option::as_ref);
-        if let Some((waker, task_queue)) = peer.and_then(|peer| peer.thread.as_ref()) {
-            task_queue.post(Box::new(move |backing| {
+            Some(Some(peer)) => peer.run(Box::new(move |backing| {
                 if let Some(partition) = backing.replication_mut() {
                     partition.accept(request, connection);
                 }
-            }));
-            waker.wake();
+            })),
+            None => {}
         }
     }
 }

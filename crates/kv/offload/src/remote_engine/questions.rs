@@ -19,11 +19,8 @@ const REASON_MAX_BYTES: usize = 256;
 impl RemoteEngine {
     /// Sends the message in `body`, which has no requests: its traffic is not counted with theirs.
     fn begin_question(&mut self) {
-        let before = self.traffic();
+        self.before_question = Some(self.traffic());
         self.send_question();
-        let after = self.traffic();
-        self.questions.writes += after.writes - before.writes;
-        self.questions.written_bytes += after.written_bytes - before.written_bytes;
     }
 
     fn send_question(&mut self) {
@@ -54,6 +51,9 @@ impl RemoteEngine {
             Err(error) => Err(error),
         };
         self.in_flight.clear();
+        if let Some(before) = self.before_question.take() {
+            self.questions.add(&self.traffic().since(&before));
+        }
         self.show_counts();
         match answer {
             Ok(answer) => Some(Some(answer)),

@@ -1,12 +1,10 @@
 //! The server compared with redis-server, and for memcached's meta commands with memcached: the same pipelines, in
-//! turns A B B A, as ratios. Then datagrams compared with RESP, of this store only.
+//! turns A B B A, as ratios.
 //!
 //! `cargo bench -p overside-kv --bench server`; `-- 'GET -c 50'` runs those with that in their names. The server runs
 //! on core 0, the load on core 1. Pipelines are built before the clock starts, and of replies only the bytes are
 //! counted: all of a kind are equally long, and a wrong one would change the sum. `CPU` is the same ratio by the CPU
 //! time of the servers' threads a command: it stands also where the load or other programs are the limit.
-
-mod datagram;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -56,19 +54,6 @@ const fn case(
     Case { connections, pipeline, is_set, busy_poll, is_meta: false, goal }
 }
 
-const fn datagrams(train: usize, requests: usize, is_set: bool) -> datagram::Case {
-    datagram::Case { sockets: 8, train, requests, is_set }
-}
-
-/// Each compared with RESP at pipeline 64.
-const DATAGRAM_CASES: [datagram::Case; 4] = [
-    datagrams(16, 60, false),
-    datagrams(16, 60, true),
-    datagrams(24, 40, false),
-    datagrams(24, 40, true),
-];
-const DATAGRAM_GOAL: f64 = 3.0;
-
 const CASES: [Case; 11] = [
     meta(false),
     meta(true),
@@ -112,7 +97,6 @@ fn main() -> ExitCode {
         "{:28} {:>12} {:>12} {:>7} {:>7} {:>5}  p50, p99 in us: other, own",
         "", "other/s", "own/s", "ratio", "CPU", "goal"
     );
-    compare_datagrams(&filter);
     if cases().any(|case| case.is_meta) {
         match Peer::memcached() {
             Some(memcached) => {
@@ -150,7 +134,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `mode`: `sleep`, `poll`, `memcached` or `datagram`.
+/// `mode`: `sleep`, `poll` or `memcached`.
 fn serve(mode: &str) -> ExitCode {
     let hasher = KeyHasher::random();
     let store = Store::new(StoreOptions {
@@ -162,14 +146,11 @@ fn serve(mode: &str) -> ExitCode {
     let clock = Clock::start();
     let mut backing = Memory::new(store.expect("memory"), clock.start_ms());
     let mut addresses = Addresses::default();
-    let at = match mode {
-        "memcached" => &mut [&mut addresses.memcached][..],
-        "datagram" => &mut [&mut addresses.tcp, &mut addresses.datagram],
-        _ => &mut [&mut addresses.tcp],
+    let listed = match mode {
+        "memcached" => &mut addresses.memcached,
+        _ => &mut addresses.tcp,
     };
-    for listed in at {
-        listed.push((Ipv4Addr::LOCALHOST, 0).into());
-    }
+    listed.push((Ipv4Addr::LOCALHOST, 0).into());
     let server = Server::bind(Settings {
         addresses,
         busy_poll: mode == "poll",
@@ -247,30 +228,9 @@ impl Drop for Peer {
 }
 
 fn compare(case: &Case, other: &Peer, own: &Peer) {
-    compare_named(&case.name(), case, other, own);
-}
-
-fn compare_named(name: &str, case: &Case, other: &Peer, own: &Peer) {
     let measures = [other, own].map(|peer| move || measure(case, peer));
     let [others, owns] = &measures;
-    print_comparison(name, case.goal, others, owns);
-}
-
-/// Datagrams ("own") compared with RESP ("other") of one server.
-fn compare_datagrams(filter: &str) {
-    let cases = DATAGRAM_CASES.iter().filter(|case| case.name().contains(filter));
-    let mut peer = None;
-    for case in cases {
-        let (resp, address) = peer.get_or_insert_with(|| {
-            let (process, tcp, udp) = datagram::own();
-            load(tcp, false);
-            let peer = Peer { process, address: tcp };
-            (peer, udp)
-        });
-        let other = self::case(50, 64, case.is_set, false, DATAGRAM_GOAL);
-        let own = || datagram::measure(case, &resp.process, *address);
-        print_comparison(&case.name(), DATAGRAM_GOAL, &|| measure(&other, resp), &own);
-    }
+    print_comparison(&case.name(), case.goal, others, owns);
 }
 
 /// Measures in turns, and prints a line.

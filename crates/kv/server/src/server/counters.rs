@@ -27,6 +27,7 @@ overside_kv_store::counts! {
         wrong_passwords: "wrong_passwords_total" = "Wrong passwords.",
         bytes_received: "received_bytes_total" = "Bytes received from clients.",
         bytes_sent: "sent_bytes_total" = "Bytes sent to clients.",
+        sends: "sends_total" = "Writes of replies to connections: system calls that sent some.",
     }
 }
 

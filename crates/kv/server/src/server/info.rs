@@ -84,6 +84,7 @@ pub(super) fn info(
     own("send", &send);
     own("busy_poll", &u8::from(state.settings.busy_poll));
     own("turns", &figures.counters.turns.count());
+    own("sends", &figures.counters.traffic.sends);
     if let Some(name) = &state.settings.name {
         own("server_name", name);
     }

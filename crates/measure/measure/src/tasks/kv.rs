@@ -78,6 +78,7 @@ pub(super) fn spec() -> TaskSpec {
                 axis("value_size", "Value"),
                 axis("key_size", "Length of keys"),
                 axis("rate", "Offered requests per second"),
+                axis("load", "Offered load, of what the closed loop reaches"),
                 axis("rx_queue", "Receive descriptors"),
                 axis("cores", "Cores that serve"),
                 axis("dpu_cores", "Cores of the DPU that serve"),
@@ -91,7 +92,7 @@ pub(super) fn spec() -> TaskSpec {
 }
 
 /// Parameters of how the work is done, not of the work itself.
-const WAYS: [&str; 27] = [
+const WAYS: [&str; 28] = [
     "case",
     "server",
     "protocol",
@@ -115,6 +116,7 @@ const WAYS: [&str; 27] = [
     "pipeline",
     "threads",
     "rate",
+    "load",
     "busy_poll",
     "stages",
     "server_core",
@@ -154,7 +156,8 @@ fn design() -> Vec<Parameter> {
             each request", &["batch", "request"]).default("batch"),
         Parameter::integer("link_message", "longest message over the link; without it 64 requests, \
             however long", 256, 64 << 10).unit("bytes"),
-        Parameter::integer("dpu_cores", "cores of the DPU", 1, 64).default(1),
+        Parameter::integer("dpu_cores", "cores of the DPU; without it as many as the host's with lat and shrd, and \
+            else one", 1, 64),
         Parameter::choice("send", "overside: replies of a batch leave before the next one is parsed, \
             or those of a turn together", &["early", "late"]).default("late"),
         Parameter::choice("overlap", "replies are prepared while the other side executes",
@@ -178,7 +181,8 @@ fn load() -> Vec<Parameter> {
             100),
         Parameter::choice("distribution", "which records are asked for; without one the workload's",
             &["uniform", "zipf", "latest"]),
-        Parameter::integer("records", "records written first", 1, 1 << 32).default(100_000),
+        Parameter::integer("records", "records written first; 0: as many as fit in half of the free memory, at \
+            most 192 million", 0, 1 << 32).default(100_000),
         Parameter::integer("key_size", "length of keys", 1, 64 << 10).default(16).unit("bytes"),
         Parameter::integer("value_size", "length of values", 0, 64 << 20).default(100)
             .unit("bytes"),
@@ -190,6 +194,8 @@ fn load() -> Vec<Parameter> {
         Parameter::integer("threads", "threads that make the load", 1, 256).default(1),
         Parameter::number("rate", "open loop: so many requests a second; latencies count from the \
             intended times", 1.0, 1e9).unit("requests/s"),
+        Parameter::number("load", "open loop: part of the requests a second that the closed loop reaches, which is \
+            measured first", 1.0, 99.0).unit("%"),
         Parameter::number("seconds", "how long the load is measured", 0.05, 600.0).default(1.0)
             .unit("s"),
         Parameter::boolean("stages", "measure where the server's time goes as well, by `overside kv profile` \
@@ -232,14 +238,25 @@ fn metrics() -> Vec<Metric> {
         lower(
             "link_bytes",
             "bytes",
-            "bytes over the link for one request, moved by the side that asks; with protocol=herd those that \
-             the clients write",
+            "bytes over the link for one request, both ways, headers of messages included; with protocol=herd \
+             those that the clients write",
+        ),
+        lower("link_sent_bytes", "bytes", "part of link_bytes that goes to the side with the keys"),
+        lower(
+            "link_received_bytes",
+            "bytes",
+            "part of link_bytes that comes back with the answers",
         ),
         lower(
             "packet_bytes",
             "bytes",
             "bytes that clients send for one request over the link: whole packets would bring these, and their \
-             headers, in place of link_bytes",
+             headers, in place of link_sent_bytes",
+        ),
+        lower(
+            "reply_bytes",
+            "bytes",
+            "bytes that are sent to clients for one request over the link, in place of link_received_bytes",
         ),
         lower(
             "link_latency",

@@ -52,6 +52,8 @@ struct StagesPoint {
     host_cores: f64,
     dpu_cores: f64,
     dpu_speed: f64,
+    /// Part of the requests that come to another core of a side than the one with their keys or the link to them.
+    elsewhere: f64,
     in_flight: f64,
     keys: Keys,
     evidence: Evidence,
@@ -166,6 +168,7 @@ impl StagesPoint {
             host_cores: point.number("host_cores"),
             dpu_cores: point.number("dpu_cores"),
             dpu_speed: point.number("dpu_speed"),
+            elsewhere: 1.0 - point.number("at_owner"),
             in_flight: point.number("in_flight"),
             keys: Keys { count: point.count("keys"), skew: point.number("skew") },
             evidence,
@@ -178,35 +181,62 @@ impl StagesPoint {
         let [link_communication, link_processing] = self.link_ns;
         let asking_ns = self.communication_ns + link_communication;
         let answering_ns = self.processing_ns + link_processing;
+        // A core of the side that passes a request on asks, and another one answers.
+        let passed_on_ns = self.elsewhere * (link_communication + link_processing);
+        let among = |cores: f64| if cores > 1.0 { passed_on_ns } else { 0.0 };
         let host = |cores: f64, ns: f64| Cores { cores, ns };
         let dpu = |cores: f64, ns: f64| Cores { cores, ns: ns / speed };
         let (all_host, all_dpu) = (self.host_cores, self.dpu_cores);
         match self.design {
-            StagesDesign::CpuOnly => Work::of(host(all_host, complete_ns), Cores::NONE),
-            StagesDesign::DpuOnly => Work::of(Cores::NONE, dpu(all_dpu, complete_ns)),
+            StagesDesign::CpuOnly => {
+                Work::of(host(all_host, complete_ns + among(all_host)), Cores::NONE)
+            }
+            StagesDesign::DpuOnly => {
+                Work::of(Cores::NONE, dpu(all_dpu, complete_ns + among(all_dpu)))
+            }
             StagesDesign::Lat => Work {
                 host_processing: host(all_dpu, answering_ns),
-                ..Work::of(Cores::NONE, dpu(all_dpu, asking_ns))
+                ..Work::of(Cores::NONE, dpu(all_dpu, asking_ns + among(all_dpu)))
             },
+            // Each of the DPU's cores has a link to the one with the keys.
             StagesDesign::Sav => Work {
                 host_processing: host(all_host, answering_ns),
                 ..Work::of(Cores::NONE, dpu(all_dpu, asking_ns))
             },
-            // One core has the keys, and answers the others as it answers the DPU's.
-            StagesDesign::Dual => Work {
-                host_processing: host(1.0, answering_ns),
-                ..Work::of(host(all_host - 1.0, asking_ns), dpu(all_dpu, asking_ns))
-            },
+            StagesDesign::Dual => self.dual(dpu(all_dpu, asking_ns + among(all_dpu))),
             StagesDesign::Proc => Work {
-                dpu_processing: dpu(1.0, answering_ns),
-                ..Work::of(host(all_host, asking_ns), Cores::NONE)
+                dpu_processing: dpu(all_dpu, answering_ns),
+                ..Work::of(host(all_host, asking_ns + among(all_host)), Cores::NONE)
             },
-            // Every core has the same part of the keys, and clients ask any of them.
+            // Every core has the same part of the keys.
             StagesDesign::Shrd => {
-                let others = 1.0 - 1.0 / (all_host + all_dpu);
-                let ns = complete_ns + others * (link_communication + link_processing);
+                let ns = complete_ns + passed_on_ns;
                 Work { is_even: true, ..Work::of(host(all_host, ns), dpu(all_dpu, ns)) }
             }
+        }
+    }
+
+    /// Every host core executes the same part of all requests. Those with clients of their own serve as many as
+    /// the DPU's requests leave time for.
+    fn dual(&self, dpu: Cores) -> Work {
+        let [link_communication, link_processing] = self.link_ns;
+        let (all, serving) = (self.host_cores, self.host_cores - 1.0);
+        let answering_ns = self.processing_ns + link_processing;
+        // What a request of a client of the host takes of a core with clients, and of every core.
+        let own_ns = self.communication_ns + self.elsewhere * link_communication;
+        let each_ns = self.processing_ns + self.elsewhere * link_processing;
+        let most_dpu_per_s = 1e9 * all / answering_ns;
+        let dpu_per_s = dpu.per_s().min(most_dpu_per_s);
+        let left = 1.0 - dpu_per_s / most_dpu_per_s;
+        let host_per_s = 1e9 * left / (own_ns / serving + each_ns / all);
+        let of_host = host_per_s / (host_per_s + dpu_per_s);
+        let processing_ns = (of_host * each_ns + (1.0 - of_host) * answering_ns) / all;
+        Work {
+            host_processing: Cores { cores: 1.0, ns: processing_ns },
+            ..Work::of(
+                Cores { cores: serving, ns: serving * 1e9 / host_per_s.max(1e-9) },
+                Cores { cores: dpu.cores, ns: dpu.cores * 1e9 / dpu_per_s },
+            )
         }
     }
 
@@ -312,7 +342,7 @@ pub(super) fn rows(point: &Point, _: &crate::Library) -> Result<Vec<Row>, Error>
         }
     };
     if asked.design == StagesDesign::Dual && asked.host_cores < 2.0 {
-        let needs = "2 or more with design dual: one has the keys";
+        let needs = "2 or more with design dual: one only answers the DPU";
         return Err(Error::of_key("host_cores", "one core is too few", needs));
     }
     let typical = asked.capacity(1.0);

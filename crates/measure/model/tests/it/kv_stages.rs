@@ -49,18 +49,34 @@ fn the_slowest_cores_limit_each_design() {
             390.0,
             "the clients' cores",
         ),
-        // The core with the keys, 50 ns; five cores with clients, of 190 ns each, would do 38.
-        (&[("design", "dual"), ("host_cores", "3"), ("dpu_cores", "3")], 50.0, "host cores"),
+        // The link to the right core, or half of the requests passed on: 190 + 70 / 2.
+        (&[("design", "lat"), ("dpu_cores", "8")], 190.0 / 8.0, "DPU cores"),
+        (&[("design", "lat"), ("dpu_cores", "2"), ("at_owner", "50 %")], 225.0 / 2.0, "DPU cores"),
+        (&[("design", "cpu-only"), ("host_cores", "2"), ("at_owner", "50 %")], 102.5, "host cores"),
+        // The DPU's core asks for one in 190 ns, of which each of two host cores answers half: 25 ns. That leaves
+        // 86.8 % of the one with clients, which takes 150 ns and half of 20 for its own.
         (
-            &[("design", "dual"), ("host_cores", "2"), ("dpu_speed", "0.5")],
-            1.0 / (1.0 / 190.0 + 1.0 / 380.0),
+            &[("design", "dual"), ("host_cores", "2")],
+            1.0 / (1.0 / 190.0 + (1.0 - 25.0 / 190.0) / 160.0),
             "DPU cores",
         ),
         (&[("design", "proc"), ("host_cores", "2")], 95.0, "host cores"),
         (&[("design", "proc"), ("host_cores", "4"), ("dpu_speed", "0.5")], 100.0, "DPU cores"),
-        // Three of four requests are for another core: 170 + 3/4 x 70, on the slowest core.
+        (&[("design", "proc"), ("host_cores", "4"), ("dpu_cores", "2")], 190.0 / 4.0, "host cores"),
+        // One percent crosses, or three of four do: 170 + 3/4 x 70, on the slowest core.
         (
-            &[("design", "shrd"), ("host_cores", "2"), ("dpu_cores", "2"), ("dpu_speed", "0.5")],
+            &[("design", "shrd"), ("host_cores", "8"), ("dpu_cores", "8"), ("at_owner", "99 %")],
+            170.7 / 16.0,
+            "DPU cores",
+        ),
+        (
+            &[
+                ("design", "shrd"),
+                ("host_cores", "2"),
+                ("dpu_cores", "2"),
+                ("dpu_speed", "0.5"),
+                ("at_owner", "25 %"),
+            ],
             2.0 * 222.5 / 4.0,
             "DPU cores",
         ),
@@ -79,13 +95,13 @@ fn what_a_request_burns_on_either_side_is_told() {
     assert!(of(0, "DPU CPU a request").abs() < 1e-9);
     assert!(is_near(of(1, "host CPU a request"), 50.0));
     assert!(is_near(of(1, "DPU CPU a request"), 380.0));
-    let all = [("design", "proc, shrd"), ("host_cores", "2")];
+    let all = [("design", "proc, shrd"), ("host_cores", "2"), ("at_owner", "0 %")];
     let report = ask("kv-stages", &asked(&all));
     let of = |row: usize, name: &str| metric(&report.rows[row], name);
-    assert!(is_near(of(0, "host CPU a request"), 190.0));
+    assert!(is_near(of(0, "host CPU a request"), 260.0));
     assert!(is_near(of(0, "DPU CPU a request"), 50.0));
     assert!(is_near(of(0, "DPU cores"), 1.0));
-    let each = 170.0 + 2.0 / 3.0 * 70.0;
+    let each = 170.0 + 70.0;
     assert!(is_near(of(1, "host CPU a request"), 2.0 / 3.0 * each));
     assert!(is_near(of(1, "DPU CPU a request"), each / 3.0));
 }

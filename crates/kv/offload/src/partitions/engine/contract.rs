@@ -1,10 +1,9 @@
 //! The contract of a processing engine, by that of each partition.
 
 use super::{OtherPartitions, Partitioned};
-use crate::RemoteEngine;
 use crate::{
     Answer, Answers, Metadata, ProcessingEngine, Refusal, Request, ScanPosition, Statistics,
-    Transaction, partition_of,
+    Transaction, engine, partition_of,
 };
 use overside_kv_backend::StorageBackend;
 
@@ -16,21 +15,21 @@ impl ProcessingEngine for Partitioned {
     /// is undefined.
     fn execute(&mut self, batch: &[Request<'_>], now_ms: u64, answers: Answers<'_>) {
         self.now_ms = now_ms;
-        let Some(first) = batch.first() else {
-            return;
-        };
         let count = self.peers.len();
-        // At most PARTITIONS_MAX.
+        let Some(first) = batch.first().filter(|_| count > 1) else {
+            self.count(0, batch.len());
+            return self.way(0).execute(batch, now_ms, answers);
+        };
+        // Both sides together have fewer than 256.
         let owner = |request: &Request<'_>| partition_of(request.key, count) as u8;
         self.owners.clear();
         self.owners.extend(batch.iter().map(owner));
         let first = owner(first);
         match self.owners.iter().all(|owner| *owner == first) {
-            true if usize::from(first) == self.number => {
-                self.work.own += batch.len() as u64;
-                self.inside.own.execute(batch, now_ms, answers);
+            true => {
+                self.count(usize::from(first), batch.len());
+                self.way(usize::from(first)).execute(batch, now_ms, answers);
             }
-            true => self.execute_elsewhere(usize::from(first), batch, now_ms, answers),
             false => self.execute_divided(batch, now_ms, answers),
         }
     }
@@ -49,18 +48,8 @@ impl ProcessingEngine for Partitioned {
             (0..count).for_each(|index| answers(index, refused));
             return true;
         };
-        if owner == self.number {
-            self.work.own += count as u64;
-            return (self.inside.own).execute_transaction(transaction, now_ms, answers);
-        }
-        self.work.forwarded += count as u64;
-        let executed = self.ask(
-            owner,
-            now_ms,
-            |remote| remote.begin_transaction(transaction, now_ms),
-            |remote| remote.poll_transaction(transaction, answers),
-        );
-        executed.unwrap_or(true)
+        self.count(owner, count);
+        self.way(owner).execute_transaction(transaction, now_ms, answers)
     }
 
     /// One partition after the other. The upper bits of a position are its number.
@@ -77,18 +66,7 @@ impl ProcessingEngine for Partitioned {
             return Ok(ScanPosition(0));
         }
         let inner = ScanPosition(position.0 & ((1 << POSITION_BITS) - 1));
-        let next = match partition == self.number {
-            true => self.inside.own.scan(inner, count, now_ms, keys)?,
-            false => {
-                let next = self.ask(
-                    partition,
-                    now_ms,
-                    |remote| remote.begin_scan(inner, count, now_ms),
-                    |remote| remote.poll_scan(keys),
-                );
-                next.unwrap_or(Err(Refusal::Unreachable))?
-            }
-        };
+        let next = self.way(partition).scan(inner, count, now_ms, keys)?;
         let begin = |partition: usize| (partition as u64) << POSITION_BITS;
         match next.0 {
             0 if partition + 1 == self.peers.len() => Ok(ScanPosition(0)),
@@ -98,62 +76,49 @@ impl ProcessingEngine for Partitioned {
     }
 
     fn expire_some(&mut self, now_ms: u64, buckets: usize) -> usize {
-        self.inside.own.expire_some(now_ms, buckets)
+        self.inside.as_mut().map_or(0, |inside| inside.own.expire_some(now_ms, buckets))
     }
 
     /// One partition after the other: a concurrent reader may find some empty and others not. If
     /// one refuses, those before it are empty.
     fn flush(&mut self) -> Result<(), Refusal> {
-        let now_ms = self.now_ms;
-        for partition in 0..self.peers.len() {
-            if partition == self.number {
-                self.inside.own.flush()?;
-                continue;
-            }
-            let flushed =
-                self.ask(partition, now_ms, RemoteEngine::begin_flush, RemoteEngine::poll_flush);
-            flushed.unwrap_or(Err(Refusal::Unreachable))?;
-        }
-        Ok(())
+        (0..self.peers.len()).try_for_each(|partition| self.way(partition).flush())
     }
 
     fn statistics(&self) -> Statistics {
-        let mut all = self.inside.own.statistics();
+        let own = self.inside.as_ref().map(|inside| inside.own.statistics());
+        let mut all = own.unwrap_or_default();
         all.add(&self.elsewhere.statistics);
         all
     }
 
     fn refresh(&mut self) {
-        let own = self.number;
         let told = self.ask_all(|backing| {
             let replication = backing.replication().map(|own| own.report());
             (backing.statistics(), backing.info(), backing.last_save_s(), replication)
         });
         self.elsewhere = OtherPartitions::default();
         for (number, (statistics, info, last_save_s, replication)) in told {
-            if number != own {
-                self.elsewhere.statistics.add(&statistics);
-                self.elsewhere.info.push(info);
-                self.elsewhere.last_saves_s.push(last_save_s);
+            if !self.is_own(number) {
+                self.elsewhere.add(&statistics, info, last_save_s);
                 let replication = replication.map(|report| (number, report));
                 self.elsewhere.replication.extend(replication);
             }
         }
-        for number in 0..self.peers.len() {
-            if self.is_over_link(number) {
-                let told =
-                    self.ask(number, self.now_ms, RemoteEngine::begin_statistics, |remote| {
-                        let told = |remote: &RemoteEngine| {
-                            (remote.statistics(), remote.told_info(), remote.last_save_s())
-                        };
-                        remote.poll_statistics().then(|| told(remote))
-                    });
-                if let Some((statistics, info, last_save_s)) = told {
-                    self.elsewhere.statistics.add(&statistics);
-                    self.elsewhere.info.push(info);
-                    self.elsewhere.last_saves_s.push(last_save_s);
-                }
-            }
+        for number in self.asked_by_messages() {
+            let mut way = self.way(number);
+            way.refresh();
+            let (statistics, info, last_save_s) = (way.statistics(), way.info(), way.last_save_s());
+            self.elsewhere.add(&statistics, info, last_save_s);
+        }
+    }
+
+    /// A worker without a partition hands over as much as a link takes.
+    fn batch_requests(&self) -> usize {
+        let links = self.peers.iter().flatten().map(|peer| peer.remote.batch_requests());
+        match self.inside {
+            Some(_) => engine::BATCH_REQUESTS,
+            None => links.max().unwrap_or(engine::BATCH_REQUESTS),
         }
     }
 

@@ -2,7 +2,7 @@
 //! or closes it.
 
 use super::{CLIENT, Worker, timers};
-use crate::protocol::Ready;
+use crate::protocol::{OUTPUT_PAUSE_BYTES, Ready};
 use crate::server::client::Clients;
 use crate::server::connection::{Connection, Protocol};
 use crate::server::context::Context;
@@ -47,7 +47,9 @@ impl Worker<'_> {
         let counters = &mut self.state.counters;
         for one in &mut *group {
             let connection = &mut one.connection;
-            counters.traffic.bytes_sent += connection.send(self.now_ms) as u64;
+            let sent = connection.send(self.now_ms);
+            counters.traffic.bytes_sent += sent as u64;
+            counters.traffic.sends += u64::from(sent > 0);
             if one.is_readable {
                 let received = connection.receive(&mut self.buffers);
                 counters.traffic.bytes_received += received as u64;
@@ -63,9 +65,8 @@ impl Worker<'_> {
             match self.state.settings.sends_early {
                 true => {
                     // Replies to one protocol do not wait until the other is parsed.
-                    self.process(group, &[Protocol::Resp]);
-                    self.send(group);
-                    self.process(group, &[Protocol::Memcached]);
+                    self.process_in_batches(group, Protocol::Resp);
+                    self.process_in_batches(group, Protocol::Memcached);
                 }
                 false => self.process(group, &[Protocol::Resp, Protocol::Memcached]),
             }
@@ -76,12 +77,44 @@ impl Worker<'_> {
         self.send(group);
     }
 
+    /// Executes batch after batch of the connections that speak `protocol`. After each batch, replies leave to those
+    /// connections all of whose commands are executed: so each is sent to once, as if all were executed together.
+    fn process_in_batches(&mut self, group: &mut [Active], protocol: Protocol) {
+        let speaks = |one: &Active| one.connection.protocol == protocol;
+        let were_ready: Vec<_> = group.iter().map(|one| one.is_ready).collect();
+        while group.iter().any(|one| one.is_ready && speaks(one)) {
+            self.process(group, &[protocol]);
+            for one in group.iter_mut().filter(|one| one.is_ready && speaks(one)) {
+                if !one.connection.is_due() {
+                    self.send_to(&mut one.connection);
+                }
+            }
+            self.state.stages.end(Stage::Respond);
+            let waiting: usize = group.iter().map(|one| one.connection.unsent()).sum();
+            for one in group.iter_mut().filter(|one| speaks(one)) {
+                let is_due =
+                    one.is_ready && waiting <= OUTPUT_PAUSE_BYTES && one.connection.is_due();
+                one.is_ready = is_due && one.connection.is_ready(&mut self.buffers);
+            }
+        }
+        for (one, was_ready) in group.iter_mut().zip(were_ready) {
+            one.is_ready = was_ready;
+        }
+    }
+
     /// Sends pending replies.
     fn send(&mut self, group: &mut [Active]) {
         for one in group {
-            self.state.counters.traffic.bytes_sent += one.connection.send(self.now_ms) as u64;
+            self.send_to(&mut one.connection);
         }
         self.state.stages.end(Stage::Respond);
+    }
+
+    fn send_to(&mut self, connection: &mut Connection) {
+        let sent = connection.send(self.now_ms);
+        let traffic = &mut self.state.counters.traffic;
+        traffic.bytes_sent += sent as u64;
+        traffic.sends += u64::from(sent > 0);
     }
 
     /// Executes the commands of ready connections that speak one of these protocols, and keeps the changes.

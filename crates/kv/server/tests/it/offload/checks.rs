@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use overside_kv::codec::decode_answer;
-use overside_kv::server::{Memory, StorageBackend};
+use overside_kv::server::Memory;
 use overside_kv::store::{MEMORY_MIN_BYTES, StoreOptions};
 use overside_kv::{
     Answer, KEY_MAX_BYTES, KeyHasher, Operation, ProcessingEngine, Refusal, Request, ScanPosition,
@@ -305,7 +305,7 @@ fn asking(channel: Channel, peer: Peer, mut data: &[u8]) -> usize {
             assert!(is_found, "a peer that is gone is not found out");
             break;
         }
-        for (name, value) in remote.info() {
+        for (name, value) in remote.told_info() {
             let plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
             assert!(plain(&name) && plain(&value), "{name}: {value}");
         }

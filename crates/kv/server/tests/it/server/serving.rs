@@ -197,3 +197,25 @@ fn information_and_parameters_are_those_that_clients_ask_for() {
         assert!(info.contains(&format!("{line}\r\n")), "{line} in {info}");
     }
 }
+
+#[test]
+fn replies_that_leave_early_take_no_more_writes() {
+    let sends = |sends_early| {
+        let running = Running::start(Settings {
+            addresses: Addresses { metrics: Some(local()), ..addresses() },
+            sends_early,
+            ..settings()
+        });
+        let mut client = running.connect();
+        client.ask("SET key value", "+OK\r\n");
+        for _ in 0..20 {
+            // More than a batch, which arrives at once.
+            client.say(&b"GET key\r\n".repeat(1000));
+            client.hear(&b"$5\r\nvalue\r\n".repeat(1000));
+        }
+        running.metric("overside_kv_sends_total ")
+    };
+    // Each batch is about a quarter of them.
+    let (early, late) = (sends(true), sends(false));
+    assert!(early < 40.0 && late < 40.0, "{early} writes early, {late} late");
+}
