@@ -91,13 +91,14 @@ class Query:
 
 
 def default_profiles() -> tuple[str, ...]:
-    """The cards whose engines a host's jobs can go to."""
+    """The cards whose engines a host's jobs can go to, with the newest software."""
     return tuple(
         str(one["name"])
         for one in json.loads(_core.profiles())
         if one.get("operations")
         and one.get("initiator", "host") == "host"
         and one.get("processor", "engine") == "engine"
+        and "newer" not in one
     )
 
 

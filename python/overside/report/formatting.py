@@ -221,7 +221,12 @@ def card(profile: str) -> str:
     """A profile's card by its product name where the name gives it away."""
     known = {"bf1": "BlueField-1", "bf2": "BlueField-2", "bf3": "BlueField-3"}
     head, _, rest = clean(profile, 80).partition("-")
-    titles = {"soc": "its own cores", "doca22": "DOCA 2.2", "cores:1": "one core"}
+    titles = {
+        "soc": "its own cores",
+        "doca22": "DOCA 2.2",
+        "older-doca": "older DOCA",
+        "cores:1": "one core",
+    }
     rest = titles.get(rest, rest)
     return known[head] + (f" ({rest})" if rest else "") if head in known else clean(profile, 80)
 

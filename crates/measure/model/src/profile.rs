@@ -38,6 +38,9 @@ pub struct Profile {
     /// Processor that does the jobs: the card's engines or its cores.
     #[serde(default, skip_serializing_if = "Processor::is_engine")]
     pub processor: Processor,
+    /// Profile of the same card and mode with newer software, which stands for it unless this one is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newer: Option<String>,
     /// Source of the values: published, measured or emulated.
     #[serde(default, skip_serializing_if = "ProfileProvenance::is_published")]
     pub provenance: ProfileProvenance,

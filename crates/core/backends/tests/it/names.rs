@@ -66,7 +66,7 @@ fn an_unknown_name_is_told_what_there_is() {
     let error = refused("doca:0").to_string();
     assert_contains(
         &error,
-        "there are: cpu, emulated:bf2, emulated:bf2-cores, emulated:bf2-cores:1, emulated:bf2-soc, emulated:bf3",
+        "there are: cpu, emulated:bf2, emulated:bf2-cores, emulated:bf2-cores:1, emulated:bf2-older-doca, emulated:bf2-soc, emulated:bf3",
     );
     assert!(matches!(refused(""), OpenError::Unknown { .. }));
     assert!(matches!(refused("emulated:"), OpenError::Unknown { .. }));
