@@ -34,7 +34,7 @@ class Series:
     facts: Mapping[str, Json]
     #: The parameter that the last key of each published value gives; empty if none does.
     along: str = ""
-    #: First keys of the published values to draw; all if there are none.
+    #: Beginnings of the keys of the published values to draw, as in `GET, req`; all without any.
     keys: Sequence[str] = ()
     #: Parameters in which the other side of a ratio differs, and its `metric` if that differs too.
     against: Json = field(default_factory=dict)

@@ -127,9 +127,8 @@ def reproductions(view: RunView, facts: Sequence[Json]) -> list[Reproduction]:
 def _pair(view: RunView, series: Series, fact: Json, one: Json) -> Pair | None:
     machine, keys = machine_of(fact, one)
     wanted = series.test | series.facts[fact["id"]]
-    if (series.keys and one["path"][:1] not in [[key] for key in series.keys]) or (
-        series.along and not keys
-    ):
+    path = ", ".join(one["path"])
+    if (series.keys and not path.startswith(tuple(series.keys))) or (series.along and not keys):
         return None
     place, at = "", 0.0
     if series.along:
