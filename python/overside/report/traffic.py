@@ -30,6 +30,8 @@ _TITLES = {
     "latency_p99": "99th percentile of latency",
     "host_cpu": "CPU of the host for a request",
     "dpu_cpu": "CPU of the DPU for a request",
+    "host_cores_used": "Cores of the host that are busy",
+    "dpu_cores_used": "Cores of the DPU that are busy",
     "link_writes": "Writes over the link for a request",
     "link_bytes": "Bytes over the link",
     "link_sent_bytes": "Bytes of requests over the link",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -256,7 +257,9 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     if parameters["load"] is not None:
         most = _loaded(programs, agents, [*bench, *timed])["points"][0]["requests_per_s"]["median"]
         timed += ["--rate", str(max(1.0, most * parameters["load"] / 100))]
+    begin = time.monotonic()
     report = _loaded(programs, agents, [*bench, *timed])
+    elapsed_s = time.monotonic() - begin
     cpu.append((server.program.cpu_s(), dpu.cpu_s() if dpu else 0.0))
     counts.append(_counts(parameters, server))
     metrics: dict[str, float] = {}
@@ -268,6 +271,9 @@ def measure(programs: Programs, parameters: Json, hop: Hop | None = None) -> Jso
     if hop is not None and hop.has_program and report["points"][0]["answered"] > 0:
         metrics["hop_cpu"] = (hop.cpu_s() - hop_s) * 1e6 / report["points"][0]["answered"]
     before, after = ((*times, counted) for times, counted in zip(cpu, counts, strict=True))
+    metrics["host_cores_used"] = (after[0] - before[0]) / elapsed_s
+    if dpu is not None:
+        metrics["dpu_cores_used"] = (after[1] - before[1]) / elapsed_s
     return {
         "applied": _applied(parameters, agents, hop),
         "metrics": metrics

@@ -339,8 +339,11 @@ def test_an_agent_here_stands_in_for_a_dpu(tmp_path: Path) -> None:
     for sample in found:
         # RESP's words stay where the clients are.
         assert sample["metrics"]["packet_bytes"] > 27
-    batched = min(sample["metrics"]["link_bytes"] for sample in found)
-    assert batched < found[0]["metrics"]["packet_bytes"]
+    batched = min(found, key=lambda sample: sample["metrics"]["link_sent_bytes"])["metrics"]
+    assert batched["link_sent_bytes"] < batched["packet_bytes"]
+    both_ways = batched["link_sent_bytes"] + batched["link_received_bytes"]
+    assert batched["link_bytes"] == pytest.approx(both_ways)
+    assert batched["reply_bytes"] > 0
 
 
 def test_designs_are_measured_side_by_side(tmp_path: Path) -> None:
@@ -349,6 +352,8 @@ def test_designs_are_measured_side_by_side(tmp_path: Path) -> None:
     assert len(found) == 2 * len(designs)
     for sample in found:
         assert sample["status"] == "ok", sample
+        assert sample["metrics"]["host_cores_used"] >= 0
+        assert sample["metrics"]["dpu_cores_used"] > 0
         # Without a link nothing is counted.
         is_linked = "dpu-only" not in sample["applied"]["variant"]
         assert ("link_writes" in sample["metrics"]) == is_linked

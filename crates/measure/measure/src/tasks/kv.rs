@@ -214,6 +214,8 @@ fn metrics() -> Vec<Metric> {
             "CPU time of the host's process for one request; of redis or memcached, of theirs",
         ),
         lower("dpu_cpu", "µs", "CPU time of the DPU's agent for one request"),
+        lower("host_cores_used", "-", "cores that the host's process keeps busy, warm-up included"),
+        lower("dpu_cores_used", "-", "cores that the DPU's agent keeps busy, warm-up included"),
         higher(
             "host_rate",
             "requests/s",
