@@ -634,52 +634,5 @@ def memory_stream(kernel: str, threads: int, array_bytes: int, seconds: float) -
     """Bytes a second of a STREAM kernel, `copy`, `scale`, `add` or `triad`, whose threads share
     arrays of `array_bytes`, measured for about `seconds`. Raises `ValueError`."""
 
-def kv_get(key: bytes) -> tuple[bytes, bool]:
-    """A request of the key-value store as bytes, and `True` if it may be executed twice."""
-
-def kv_set(key: bytes, value: bytes, expires_at_ms: int | None) -> tuple[bytes, bool]: ...
-def kv_delete(key: bytes) -> tuple[bytes, bool]: ...
-def kv_increment(key: bytes, delta: int) -> tuple[bytes, bool]: ...
-def kv_partition_of(key: bytes, count: int) -> int:
-    """The partition of `count` that has a key."""
-
 def kv_info(address: str, password: bytes | None, timeout_s: float) -> str:
     """A server's reply to `INFO`. Raises `OSError`; `PermissionError` if it refuses."""
-
-@final
-class KvRing:
-    """Names of a cluster's servers, in order, and which of them has a key."""
-
-    def __init__(self, members: Iterable[str]) -> None: ...
-    members: list[str]
-    def owner(self, key: bytes) -> str | None: ...
-
-@final
-class KvCluster:
-    """A client of all servers of a cluster. Raises what `overside.kv.errors` has."""
-
-    def __init__(
-        self,
-        directory: str,
-        directory_tls_keys: str | Path | None,
-        password: bytes | None,
-        tls_keys: str | Path | None,
-        tls_name: str,
-        timeout_s: float,
-    ) -> None: ...
-    def close(self) -> None: ...
-    def servers(self) -> list[str]: ...
-    def directory_error(self) -> str | None: ...
-    def get(self, keys: list[bytes]) -> list[bytes | None]: ...
-    def set(self, pairs: list[tuple[bytes, bytes]], expiry_s: float | None) -> None: ...
-    def delete(self, keys: list[bytes]) -> int: ...
-    def execute(self, key: bytes, words: list[bytes]) -> Any: ...
-
-@final
-class KvDatagramClient:
-    """A client of the key-value store by datagrams."""
-
-    def __init__(self, host: str, port: int, tries: int, datagram_bytes: int) -> None: ...
-    def close(self) -> None: ...
-    def execute(self, records: list[bytes]) -> list[tuple[int, list[bytes | int | float | None]]]:
-        """The protocol's number of each outcome, -1 without an answer, and its operands."""

@@ -18,7 +18,6 @@ mod codec;
 mod errors;
 mod facts;
 mod kv;
-mod kv_cluster;
 mod lending;
 mod log;
 mod matching;
@@ -68,9 +67,7 @@ mod core {
     #[pymodule_export]
     use crate::facts::{facts, facts_ask, facts_check, facts_without};
     #[pymodule_export]
-    use crate::kv::{KvDatagramClient, kv_delete, kv_get, kv_increment, kv_partition_of, kv_set};
-    #[pymodule_export]
-    use crate::kv_cluster::{KvCluster, KvRing, kv_info};
+    use crate::kv::kv_info;
     #[pymodule_export]
     use crate::log::{log_event, start_log};
     #[pymodule_export]

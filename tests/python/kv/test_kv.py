@@ -116,6 +116,18 @@ def test_redis_cli_by_tls(tmp_path: Path) -> None:
         assert told(*cli, *mine, "ping") == "PONG\n"
 
 
+def test_bench_trusts_its_authority_only(tmp_path: Path) -> None:
+    keys = server_keys(tmp_path / "keys")
+    load = ("-c", "4", "-P", "64", "--value-size", "4KiB", "--records", "500", "--windows", "1")
+    few = (*load, "--seconds", "0.3", "--warm-up", "0s")
+    with kv_server("--tls-listen", "127.0.0.1:0", "--tls-keys", keys) as running:
+        at = f"rediss://127.0.0.1:{running.ports['tls']}"
+        assert "p99" in kv("bench", at, "--tls-keys", keys, *few)
+        assert "ca.pem" in kv("bench", at, *few, code=2)
+        wrong = kv("bench", at, "--tls-keys", keys, "--tls-name", "other.example", *few, code=3)
+        assert "certificate" in wrong.lower()
+
+
 def test_clients_of_memcached(server: KvServer) -> None:
     client = Memcached(("127.0.0.1", server.ports["memcached"]), timeout=PATIENCE_S)
     assert client.set("key", b"value", noreply=False)

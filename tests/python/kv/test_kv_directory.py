@@ -11,7 +11,6 @@ import redis
 from command import PATIENCE_S, agents, wait_for
 from kv_etcd import EtcdServer, etcd_server, make_keys
 from kv_server import kv, kv_server
-from overside.kv import Cluster, DirectoryError
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +131,7 @@ def test_a_directory_by_tls_knows_its_clients_by_their_certificates(tmp_path: Pa
         with kv_server(*by_tls, "--name", "a") as server:
             wait_for(lambda: names(etcd) == ["a"])
             assert f"127.0.0.1:{server.port}" in kv("endpoints", *by_tls)
-            kv("cluster", *by_tls, "a")
-            with Cluster(etcd.url, directory_tls_keys=keys) as cluster:
-                cluster.set("key", "value")
-                assert cluster.get("key") == b"value"
             with redis.Redis(port=server.port) as client:
-                assert client.get("key") == b"value"
                 # Killed and restarted, it is registered again.
                 etcd.kill()
                 wait_for(lambda: client.info("overside")["directory_error"])
@@ -150,7 +144,5 @@ def test_a_directory_by_tls_knows_its_clients_by_their_certificates(tmp_path: Pa
             # It is another authority's, or shows no certificate.
             wrongly = ("--directory", etcd.url, "--directory-tls-keys", wrong)
             assert "certificate" in kv("endpoints", *wrongly, code=3).lower()
-            with pytest.raises(DirectoryError, match="cannot be reached"):
-                Cluster(etcd.url, directory_tls_keys=wrong)
         plain = ("--directory", etcd.url.replace("etcds", "etcd"))
         kv("endpoints", *plain, code=3)

@@ -167,6 +167,12 @@ impl Access {
         addresses
     }
 
+    /// The password; `None` if clients need none.
+    pub(super) fn password(&self) -> Result<Option<Vec<u8>>, String> {
+        let read = self.password_file.as_deref().map(Password::read_line).transpose();
+        read.map_err(|error| error.to_string())
+    }
+
     /// Addresses, keys and password.
     pub(super) fn settings(&self) -> Result<Settings, String> {
         let read = |path: &PathBuf| Password::read(path).map_err(|error| error.to_string());

@@ -1,17 +1,19 @@
 //! A server in a directory of endpoints.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use overside_base::lock;
 use overside_base::random_hex;
+use overside_kv::cluster::{ClusterMember, ClusterSetup, ClusterState};
 use overside_kv::directory::entry::is_server_name;
 use overside_kv::directory::{Endpoint, Location, Registration, RegistrationStatus, is_host};
 use overside_kv::server::Settings;
 use overside_link::agent::keys;
 
 use super::access::Access;
+use super::limits::SlotList;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Directory")]
@@ -30,6 +32,13 @@ pub(super) struct DirectoryArguments {
     /// Host name or IP address that clients reach this server by [default: those that it listens at]
     #[arg(long, value_name = "HOST", value_parser = host, requires = "directory")]
     advertise: Option<String>,
+    /// Be a server of a Redis Cluster: serve the hash slots that the directory gives this server
+    #[arg(long, requires = "directory")]
+    cluster: bool,
+    /// Slots that nobody owns and this server takes at its first start, such as 0-5460,9000. Without it `overside kv
+    /// cluster share` or `move` gives it some
+    #[arg(long, value_name = "SLOTS", requires = "cluster")]
+    slots: Option<SlotList>,
 }
 
 /// Options that name a directory, for commands that need one.
@@ -82,7 +91,9 @@ pub(super) struct ServerRegistration {
     name: String,
     advertise: Option<String>,
     status: Arc<RegistrationStatus>,
-    running: Mutex<Option<Registration>>,
+    cluster: Option<Arc<ClusterState>>,
+    slots: Vec<u16>,
+    running: Mutex<Option<(Registration, Option<ClusterMember>)>>,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -108,10 +119,23 @@ impl DirectoryArguments {
         self.directory.is_some()
     }
 
-    /// Refuses addresses that no client could connect to.
-    pub(super) fn check(&self, access: &Access) -> Result<(), String> {
+    /// Refuses addresses that no client could connect to, and protocols without slots. `has_dpu`: there is a DPU,
+    /// which executes commands by itself.
+    pub(super) fn check(&self, access: &Access, has_dpu: bool) -> Result<(), String> {
         if self.directory.is_none() {
             return Ok(());
+        }
+        if self.cluster {
+            let all = access.addresses();
+            let others = [
+                (!all.memcached.is_empty(), "--memcached"),
+                (all.has_datagrams(), "--datagram or --dpdk-port"),
+                (all.herd.is_some(), "--herd"),
+                (has_dpu, "--dpu"),
+            ];
+            if let Some((_, option)) = others.iter().find(|(is_given, _)| *is_given) {
+                return Err(format!("--cluster goes without {option}: that knows no hash slots"));
+            }
         }
         if let Some(location) = &self.directory {
             with_keys(location, self.directory_tls_keys.as_deref())?;
@@ -135,14 +159,28 @@ impl DirectoryArguments {
             return Ok(None);
         };
         let location = with_keys(location, self.directory_tls_keys.as_deref())?;
+        let name = self.name.clone().map_or_else(host_name, Ok)?;
         Ok(Some(Arc::new(ServerRegistration {
             location,
-            name: self.name.clone().map_or_else(host_name, Ok)?,
             advertise: self.advertise.clone(),
             status: Arc::default(),
+            cluster: self.cluster.then(|| Arc::new(ClusterState::new(&name))),
+            slots: self.slots.clone().unwrap_or_default().0,
+            name,
             running: Mutex::default(),
         })))
     }
+}
+
+/// The address at which a server that listens at `address` reaches itself.
+fn own_address(address: &SocketAddr) -> String {
+    let mut address = *address;
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address.to_string()
 }
 
 /// The machine's name.
@@ -156,10 +194,16 @@ impl ServerRegistration {
     pub(super) fn apply(&self, settings: &mut Settings) {
         settings.name = Some(self.name.clone());
         settings.registration = Some(Arc::clone(&self.status));
+        settings.cluster.clone_from(&self.cluster);
     }
 
-    /// Registers the addresses of a server, on each side.
-    pub(super) fn register(&self, sides: &[(Settings, Description<'_>)]) -> Result<(), String> {
+    /// Registers the addresses of a server, on each side, and joins its cluster if it has one, with the password of
+    /// its servers.
+    pub(super) fn register(
+        &self,
+        sides: &[(Settings, Description<'_>)],
+        password: Option<Vec<u8>>,
+    ) -> Result<(), String> {
         // Of all sides: they are one server.
         let instance = random_hex().map_err(|error| error.to_string())?;
         let endpoints = (sides.iter())
@@ -168,13 +212,27 @@ impl ServerRegistration {
         let (location, status) = (self.location.clone(), Arc::clone(&self.status));
         let registration = Registration::start(location, endpoints, status)
             .map_err(|error| format!("starting a thread: {error}"))?;
-        *lock(&self.running) = Some(registration);
+        let member = self.cluster.as_ref().map(|state| {
+            let settings = sides.first().map(|(settings, _)| settings);
+            let address = settings.and_then(|settings| settings.addresses.tcp.first());
+            let setup = ClusterSetup {
+                location: self.location.clone(),
+                name: self.name.clone(),
+                slots: self.slots.clone(),
+                own_address: address.map(own_address),
+                password,
+                registration: Arc::clone(&self.status),
+            };
+            ClusterMember::start(setup, Arc::clone(state))
+        });
+        let member = member.transpose().map_err(|error| format!("--cluster: {error}"))?;
+        *lock(&self.running) = Some((registration, member));
         Ok(())
     }
 
     /// Begins to remove the endpoints, so that clients look elsewhere before the server ends.
     pub(super) fn withdraw(&self) {
-        if let Some(registration) = &*lock(&self.running) {
+        if let Some((registration, _)) = &*lock(&self.running) {
             registration.withdraw();
         }
     }
@@ -208,6 +266,7 @@ impl ServerRegistration {
             side: description.side.into(),
             partitions: description.partitions,
             semantics: if settings.is_cache { "cache" } else { "store" }.into(),
+            is_in_cluster: self.cluster.is_some(),
         };
         all.map(endpoint).collect()
     }

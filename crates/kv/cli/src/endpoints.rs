@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use overside_kv::directory::cluster::Membership;
 use overside_kv::directory::entry::endpoints_prefix;
 use overside_kv::directory::{DirectoryError, Endpoint, Etcd};
 use overside_log::LevelFilter;
@@ -28,12 +27,11 @@ pub(super) struct Arguments {
 
 /// Entries of a directory.
 #[derive(Default)]
-struct Listing {
+pub(super) struct Listing {
     /// Endpoints, and seconds until their leases end.
-    endpoints: Vec<(Endpoint, Option<u64>)>,
+    pub endpoints: Vec<(Endpoint, Option<u64>)>,
     /// Keys of entries that are something else.
     unknown: Vec<String>,
-    membership: Option<Membership>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> ExitCode {
@@ -58,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Listing {
-    fn read(etcd: &Etcd) -> Result<Self, DirectoryError> {
+    pub(super) fn read(etcd: &Etcd) -> Result<Self, DirectoryError> {
         let location = etcd.location();
         let mut listing = Self::default();
         for entry in etcd.range(&endpoints_prefix(location))?.entries {
@@ -76,11 +74,10 @@ impl Listing {
                 }
             }
         }
-        listing.membership = Membership::read(etcd)?;
         Ok(listing)
     }
 
-    fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let endpoints = self.endpoints.iter().map(|(endpoint, lease_s)| {
             let mut listed = json!(endpoint);
             listed["lease_s"] = json!(lease_s);
@@ -90,24 +87,20 @@ impl Listing {
             "schema": "kv-endpoints/1",
             "endpoints": endpoints.collect::<Vec<_>>(),
             "unknown": self.unknown,
-            "cluster": self.membership.as_ref().map(super::cluster::to_json),
         })
     }
 
-    fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let head =
             ["server", "protocol", "address", "design", "side", "partitions", "semantics", "lease"];
         let rows = self.endpoints.iter().map(|(endpoint, lease_s)| {
-            [
-                endpoint.server.clone(),
-                endpoint.protocol.clone(),
-                endpoint.address.clone(),
-                endpoint.design.clone(),
-                endpoint.side.clone(),
-                endpoint.partitions.to_string(),
-                endpoint.semantics.clone(),
-                lease_s.map_or("none".into(), |seconds| format!("{seconds} s")),
-            ]
+            let listed = json!(endpoint);
+            head.map(|name| match (&listed[name], lease_s) {
+                (Value::Null, None) => "none".into(),
+                (Value::Null, Some(seconds)) => format!("{seconds} s"),
+                (Value::String(text), _) => text.clone(),
+                (other, _) => other.to_string(),
+            })
         });
         let mut text = match self.endpoints.is_empty() {
             true => "no server is registered\n".into(),
@@ -116,23 +109,6 @@ impl Listing {
         for key in &self.unknown {
             line!(text, "no entry of a server: {key}");
         }
-        if let Some(membership) = &self.membership {
-            line!(text, "cluster: {}", super::cluster::to_text(membership));
-            let absent = self.absent(membership);
-            if !absent.is_empty() {
-                line!(text, "not registered: {}", absent.join(", "));
-            }
-        }
         text
-    }
-
-    /// Members of the cluster that are not there.
-    fn absent<'l>(&self, membership: &'l Membership) -> Vec<&'l str> {
-        let Membership::Fixed(members) = membership else {
-            return Vec::new();
-        };
-        let is_there = |name: &&str| self.endpoints.iter().any(|(one, _)| one.server == **name);
-        let members = members.iter().map(String::as_str);
-        members.filter(|name| !is_there(name)).collect()
     }
 }

@@ -1,7 +1,11 @@
 //! Limits of a server's clients.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
+
+use overside_kv::partition::SLOTS;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::value_parser;
@@ -57,6 +61,43 @@ impl LimitArguments {
             stall: self.stall,
             idle: self.timeout,
             ..Limits::default()
+        }
+    }
+}
+
+/// Hash slots in order, from a text like `0-99,500`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SlotList(pub Vec<u16>);
+
+impl FromStr for SlotList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("slots are numbers below {SLOTS} and ranges of them: 0-99,500");
+        let number = |text: &str| text.parse::<u16>().ok().filter(|slot| *slot < SLOTS);
+        let mut slots = BTreeSet::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            match (number(first), number(last)) {
+                (Some(first), Some(last)) if first <= last => slots.extend(first..=last),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(Self(slots.into_iter().collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SlotList;
+
+    #[test]
+    fn slots_are_numbers_and_ranges() {
+        let parsed = |text: &str| text.parse::<SlotList>().map(|list| list.0).ok();
+        assert_eq!(parsed("3,0-2,1"), Some(vec![0, 1, 2, 3]));
+        assert_eq!(parsed("16383"), Some(vec![16383]));
+        for wrong in ["", "16384", "2-1", "1-", "-1", "a", "1,,2", "1 2"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
         }
     }
 }

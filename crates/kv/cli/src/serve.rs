@@ -34,6 +34,8 @@ Examples:
   overside kv serve
   overside kv serve --dir data --memory 4GiB       keys outlive the server
   overside kv serve --dpu dpu0 --design sav        requests are parsed on a DPU
+  overside kv serve --directory etcd://10.0.0.1 --name a --cluster --slots 0-5460
+                                                   one of several servers
   overside kv serve --dry-run                      what it would take")]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -79,7 +81,7 @@ impl Arguments {
     /// Refuses what contradicts itself. Which threads there are otherwise.
     fn check(&self) -> Result<Layout, String> {
         self.operation.check_cores()?;
-        self.directory.check(&self.access)?;
+        self.directory.check(&self.access, self.design.node().is_some())?;
         let layout = self.design.check(&self.access, self.host_cores())?;
         self.durability.check(self.store.is_cache())?;
         let is_registered = self.directory.is_given();

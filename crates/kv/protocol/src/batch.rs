@@ -1,5 +1,8 @@
 //! Requests of many commands, and the state that their replies are made from.
 
+use std::sync::Arc;
+
+use crate::cluster::ClusterView;
 use overside_kv_store::{KeyHasher, Request};
 
 /// Default number of requests above which no further command is added to a batch.
@@ -15,6 +18,8 @@ pub(super) struct Batch<'a, F> {
     /// Maximum number of requests, after which no further command is added, and of pending commands
     /// divided by two (some commands have no request).
     pub(super) most: usize,
+    /// Cluster whose slots the keys of each command must be in; `None` if any key is served.
+    pub(super) cluster: Option<Arc<ClusterView>>,
 }
 
 /// Command whose requests are in the batch.
@@ -42,7 +47,14 @@ pub(super) enum Stop {
 
 impl<'a, F> Batch<'a, F> {
     pub(super) fn new(hasher: &'a KeyHasher, now_ms: u64) -> Self {
-        Self { requests: Vec::new(), pending: Vec::new(), hasher, now_ms, most: BATCH_REQUESTS }
+        Self {
+            requests: Vec::new(),
+            pending: Vec::new(),
+            hasher,
+            now_ms,
+            most: BATCH_REQUESTS,
+            cluster: None,
+        }
     }
 
     /// Returns `true` if another command may be added.

@@ -1,8 +1,10 @@
 //! Interface of a communication engine to the server that owns the connections.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use super::TURN_OUTPUT_MAX_BYTES;
+use crate::cluster::ClusterView;
 use crate::replication::Replication;
 use crate::stages::StageClock;
 use overside_kv_store::{ProcessingEngine, Statistics};
@@ -115,6 +117,16 @@ pub trait ServerContext {
     /// Returns the server's replication; `None` if it can neither have replicas nor be a replica.
     fn replication(&mut self) -> Option<&mut dyn Replication> {
         None
+    }
+
+    /// Returns the cluster that the server belongs to; `None` if it serves all keys by itself.
+    fn cluster(&self) -> Option<&Arc<ClusterView>> {
+        None
+    }
+
+    /// Returns `true` if every worker of the server executes by the view of [`ServerContext::cluster`].
+    fn is_cluster_settled(&self) -> bool {
+        true
     }
 
     /// Returns `true` if the server is a replica without a complete copy. Then it only executes

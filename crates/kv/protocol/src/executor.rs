@@ -95,6 +95,7 @@ impl<S: Syntax> Executor<S> {
     ) {
         let mut words = recycle(std::mem::take(&mut self.words));
         let mut batch = Batch::new(hasher, server.now_ms());
+        batch.cluster = server.cluster().cloned();
         batch.requests = recycle(std::mem::take(&mut self.requests));
         batch.pending = recycle(std::mem::take(&mut self.pending));
         if !server.sends_early() {
@@ -309,6 +310,7 @@ impl<S: Syntax> Replies<'_, '_, '_, S> {
 pub(super) fn is_paused(ready: &Ready<'_>) -> bool {
     ready.session.is_closing()
         || ready.session.replica_wait().is_some()
+        || ready.session.is_held()
         || ready.output.len() > OUTPUT_PAUSE_BYTES
 }
 

@@ -11,6 +11,7 @@
 //! 4. These steps repeat until no complete command is left, or every output is full.
 
 mod batch;
+pub mod cluster;
 mod context;
 pub mod datagram;
 mod executor;

@@ -3,6 +3,7 @@
 mod answers;
 mod batch;
 mod clients;
+mod cluster;
 mod command;
 mod commands;
 mod connection;
@@ -111,14 +112,23 @@ impl Syntax for Resp {
                     if !is_first && call.session.executes_at_once() && has_requests(arguments) {
                         break;
                     }
+                    if call.must_wait(arguments) {
+                        // It is parsed again.
+                        call.session.progress = Progress::default();
+                        break;
+                    }
                     ready.consumed += len;
                     commands += 1;
                     call.run(arguments);
                 }
                 Parsed::Quoted { len, arguments } => {
+                    let arguments: Vec<_> = arguments.iter().map(Vec::as_slice).collect();
+                    if call.must_wait(&arguments) {
+                        call.session.progress = Progress::default();
+                        break;
+                    }
                     ready.consumed += len;
                     commands += 1;
-                    let arguments: Vec<_> = arguments.iter().map(Vec::as_slice).collect();
                     call.run(&arguments);
                 }
                 Parsed::Violation(text) => {

@@ -23,7 +23,20 @@ pub struct Session {
     /// Request of a replica, whose connection belongs to the stream from now on.
     pub(super) sync_request: Option<Box<SyncRequest>>,
     pub(super) replica_wait: Option<ReplicaWait>,
+    /// The client reached the server by TLS.
+    pub(super) is_tls: bool,
+    /// The next command may use a slot that is moving here (`ASKING`).
+    pub(super) is_asking: bool,
+    /// A server that moves slots: its commands are executed whoever owns their keys.
+    pub(super) is_mover: bool,
+    /// The next command waits until a slot has moved.
+    is_held: bool,
+    /// Time at which that began.
+    held_since_ms: Option<u64>,
 }
+
+/// Longest time for which a command waits until a slot has moved, in milliseconds.
+const HOLD_MAX_MS: u64 = 5_000;
 
 /// Wait of a client (`WAIT`) until replicas have executed everything before an offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +69,43 @@ impl Session {
             watched: WatchedKeys::default(),
             sync_request: None,
             replica_wait: None,
+            is_tls: false,
+            is_asking: false,
+            is_mover: false,
+            is_held: false,
+            held_since_ms: None,
         }
+    }
+
+    /// Sets whether the client reached the server by TLS: it learns of the ports for that.
+    #[must_use]
+    pub fn over_tls(self, is_tls: bool) -> Self {
+        Self { is_tls, ..self }
+    }
+
+    /// Returns `true` if the next command waits until a slot has moved. Call [`Session::retry_held`] within a
+    /// millisecond.
+    #[must_use]
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Makes the server look again whether the command that waits can be executed.
+    pub fn retry_held(&mut self) {
+        self.is_held = false;
+    }
+
+    /// Holds the command at the front of the input. Returns `false` if it was held for too long.
+    pub(super) fn hold(&mut self, now_ms: u64) -> bool {
+        let since_ms = *self.held_since_ms.get_or_insert(now_ms);
+        self.is_held = now_ms.saturating_sub(since_ms) < HOLD_MAX_MS;
+        self.is_held
+    }
+
+    /// The command at the front of the input is executed now.
+    pub(super) fn end_hold(&mut self) {
+        self.held_since_ms = None;
     }
 
     /// Returns the id of the client, which no other client ever has.
@@ -140,11 +189,11 @@ impl Session {
     /// Returns `true` if commands are executed at once, neither refused nor queued.
     #[inline]
     pub(super) fn executes_at_once(&self) -> bool {
-        self.is_authenticated && self.transaction.is_none()
+        self.is_authenticated && self.transaction.is_none() && !self.is_asking
     }
 
     /// Restores the state of a client that has just connected.
     pub(super) fn reset(&mut self) {
-        *self = Self::new(self.id, !self.needs_password);
+        *self = Self::new(self.id, !self.needs_password).over_tls(self.is_tls);
     }
 }

@@ -10,6 +10,7 @@
 //! The split and its names are those of MICA (Lim et al., NSDI 2014) and of the DPU offload studies
 //! that took it up.
 
+pub mod cluster;
 pub mod server;
 
 pub use overside_kv_backend::{persistence, replica};

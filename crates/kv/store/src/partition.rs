@@ -1,5 +1,36 @@
-//! Partition of a key. Clients compute it as well, to send requests to the core or the server that
-//! has their keys.
+//! Partition and hash slot of a key. Clients compute them as well, to send requests to the core or the server
+//! that has their keys. The slot decides the server of a cluster, the partition the core within a server.
+
+/// Number of hash slots of Redis Cluster.
+pub const SLOTS: u16 = 1 << 14;
+
+/// CRC-16/XMODEM of each byte: polynomial 0x1021, no reflection.
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+/// Returns the hash slot of a key, less than [`SLOTS`]: the CRC-16/XMODEM of its [`tag`], as the specification of
+/// Redis Cluster has it.
+#[inline]
+#[must_use]
+pub fn slot_of(key: &[u8]) -> u16 {
+    let crc = tag(key)
+        .iter()
+        .fold(0_u16, |crc, byte| crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)]);
+    crc % SLOTS
+}
 
 /// Returns the partition of `count` that has a key: `crc32(part) * count >> 32`, where CRC-32 is that of
 /// IEEE 802.3 (Python's `zlib.crc32`), and `part` is the key or its [`tag`].
@@ -33,7 +64,21 @@ pub fn tag(key: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{partition_of, tag};
+    use super::{partition_of, slot_of, tag};
+
+    #[test]
+    fn slots_are_those_of_redis_cluster() {
+        // The specification: the CRC of "123456789" is 0x31c3.
+        for (key, slot) in [
+            (&b"123456789"[..], 0x31c3),
+            (b"", 0),
+            (b"foo", 12182),
+            (b"{foo}.bar", 12182),
+            (b"a", 15495),
+        ] {
+            assert_eq!(slot_of(key), slot);
+        }
+    }
 
     #[test]
     fn other_languages_compute_the_same() {

@@ -116,7 +116,7 @@ impl Running<'_> {
             handle.stop();
         });
         if let Some(registration) = &self.registration {
-            registration.register(&listening)?;
+            registration.register(&listening, all.access.password()?)?;
         }
         let served = engines.run(&stop);
         self.registration.iter().for_each(|one| one.end());

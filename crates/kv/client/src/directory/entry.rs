@@ -4,6 +4,7 @@
 //! `"format": 1`. Readers ignore fields that they do not know.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::location::{is_host, split_port};
 use super::{DirectoryError, Location};
@@ -36,6 +37,9 @@ pub struct Endpoint {
     pub partitions: usize,
     /// `store` (refuses writes when it is full) or `cache` (drops values).
     pub semantics: String,
+    /// `true` if the server owns hash slots of a cluster, or could.
+    #[serde(default, rename = "cluster", skip_serializing_if = "std::ops::Not::not")]
+    pub is_in_cluster: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,6 +109,22 @@ impl Endpoint {
     }
 }
 
+/// Returns the id by which clients of a cluster know a server: 40 hexadecimal digits, the first of the SHA-256 of
+/// its name.
+#[must_use]
+pub fn node_id(server: &str) -> String {
+    let digest = Sha256::digest(server.as_bytes());
+    digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Splits an endpoint's address into host, without brackets, and port; `None` if it has no port.
+#[must_use]
+pub fn host_and_port(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = split_port(address)?;
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    Some((inner.unwrap_or(host), port?))
+}
+
 /// Returns the prefix of the keys of all endpoints.
 #[must_use]
 pub fn endpoints_prefix(location: &Location) -> String {
@@ -125,7 +145,16 @@ pub fn is_server_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Endpoint;
+    use super::{Endpoint, host_and_port, node_id};
+
+    #[test]
+    fn nodes_have_ids_and_addresses() {
+        // Python: hashlib.sha256(b"a").hexdigest()[:40]
+        assert_eq!(node_id("a"), "ca978112ca1bbdcafac231b39a23dc4da786eff8");
+        assert_eq!(host_and_port("[::1]:7"), Some(("::1", 7)));
+        assert_eq!(host_and_port("db:6379"), Some(("db", 6379)));
+        assert_eq!(host_and_port("db"), None);
+    }
 
     fn endpoint() -> Endpoint {
         Endpoint {
@@ -137,6 +166,7 @@ mod tests {
             side: "dpu".into(),
             partitions: 1,
             semantics: "store".into(),
+            is_in_cluster: false,
         }
     }
 

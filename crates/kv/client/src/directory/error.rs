@@ -38,6 +38,12 @@ pub enum DirectoryError {
         /// Address of the other server.
         address: String,
     },
+    /// Others change an entry all the time.
+    #[error("{key} in the directory changes all the time")]
+    Contention {
+        /// Key of the entry.
+        key: String,
+    },
     /// A value that is no entry of this store.
     #[error("the directory has {key}, which is no entry of a key-value store: {reason}")]
     Entry {

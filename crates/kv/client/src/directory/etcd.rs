@@ -105,16 +105,19 @@ impl Etcd {
         self.ask::<Value>("kv/put", &question).map(|_| ())
     }
 
-    /// Writes a key unless it exists. Returns `true` if it was written.
+    /// Writes a key if it was last changed at `revision`; 0 if it must not exist. Returns `true` if it was written.
     ///
     /// # Errors
-    /// [`DirectoryError`].
-    pub fn create(&self, key: &str, value: &[u8]) -> Result<bool, DirectoryError> {
+    /// [`DirectoryError`]; it may have been written unless etcd refused it.
+    pub fn put_if(&self, key: &str, value: &[u8], revision: i64) -> Result<bool, DirectoryError> {
         let key = encoded(key);
         let question = json!({
-            "compare": [
-                {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"},
-            ],
+            "compare": [{
+                "key": key,
+                "target": "MOD",
+                "result": "EQUAL",
+                "mod_revision": revision.to_string(),
+            }],
             "success": [{"request_put": {"key": key, "value": BASE64.encode(value)}}],
         });
         let (answer, _) = self.ask::<TransactionAnswer>("kv/txn", &question)?;

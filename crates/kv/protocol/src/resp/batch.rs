@@ -1,8 +1,10 @@
 //! Requests of many commands, and the formats of their replies.
 
 use super::number::parse_i64;
-use super::reply::{ErrorReply, NOT_AN_INTEGER};
+use super::reply::{CROSS_SLOT, ErrorReply, NOT_AN_INTEGER};
 use crate::batch;
+use crate::cluster::SlotAccess;
+use overside_kv_store::partition::slot_of;
 use overside_kv_store::{KEY_MAX_BYTES, Operation, Request, ValueKind};
 
 /// Function that makes requests from a command's arguments and returns the kind of its reply.
@@ -113,6 +115,21 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
+    /// Refuses a command, whose requests begin at index `first`, unless the server executes it by itself: it owns
+    /// the one slot of all keys. Whoever executes the command alone replies with the reason.
+    #[inline]
+    fn check_slots(&self, first: usize) -> Result<(), ErrorReply> {
+        let Some(cluster) = &self.cluster else {
+            return Ok(());
+        };
+        let mut slots = self.requests[first..].iter().map(|request| slot_of(request.key));
+        let slot = slots.next().unwrap_or_default();
+        match cluster.slot(slot).access == SlotAccess::Here && slots.all(|other| other == slot) {
+            true => Ok(()),
+            false => Err(CROSS_SLOT),
+        }
+    }
+
     /// Adds a command of a connection, unless it is refused.
     #[inline]
     pub(super) fn add(
@@ -123,7 +140,7 @@ impl<'a> Batch<'a> {
         is_resp3: bool,
     ) -> Result<(), ErrorReply> {
         let first = self.requests.len();
-        match handler(self, arguments) {
+        match handler(self, arguments).and_then(|shape| self.check_slots(first).map(|()| shape)) {
             Ok(shape) => {
                 self.command(place, first, ReplyFormat { shape, is_resp3 });
                 Ok(())

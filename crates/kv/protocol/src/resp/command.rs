@@ -1,11 +1,14 @@
 //! Description of commands, and their lookup by name.
 
 mod call;
+mod routing;
 
 use super::batch::BatchHandler;
+use super::number::parse_i64;
 use super::reply::ErrorReply;
 
-pub(super) use call::{CROSS_SLOT, Call};
+pub(super) use call::Call;
+pub(super) use routing::queued_keys;
 
 /// Function that executes a command and writes its reply, unless the command is refused.
 pub(super) type DirectHandler = fn(&mut Call<'_>, &[&[u8]]) -> CommandResult;
@@ -89,6 +92,28 @@ impl Command {
     pub(super) fn accepts(&self, arguments: usize) -> bool {
         let arity = self.arity.unsigned_abs() as usize;
         arguments == arity || (self.arity < 0 && arguments > arity)
+    }
+
+    /// Returns the arguments that are keys.
+    pub(super) fn keys_of<'a>(&self, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        if self.name == "sintercard" {
+            // Their number comes before them; `COMMAND` says that there are none, as Redis does.
+            let count = arguments.get(1).and_then(|count| parse_i64(count)).unwrap_or(0).max(0);
+            let keys = arguments.get(2..).unwrap_or_default().iter();
+            return keys.take(count as usize).copied().collect();
+        }
+        let [first, last, step] = self.keys;
+        let last = match last {
+            // The index counts from the end.
+            ..0 => arguments.len() as i32 + last,
+            _ => last,
+        };
+        let (Ok(first @ 1..), Ok(step @ 1..)) = (usize::try_from(first), usize::try_from(step))
+        else {
+            return Vec::new();
+        };
+        let places = (first..arguments.len().min(last.max(0) as usize + 1)).step_by(step);
+        places.map(|place| arguments[place]).collect()
     }
 
     /// Returns the row of the page of commands: name, arguments, keys, difference.

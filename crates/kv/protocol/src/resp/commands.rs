@@ -22,8 +22,8 @@ use super::members::Count;
 use super::sets::Combination::{Difference, Intersection, Union};
 use super::sorted_sets::{By, range, whole};
 use super::{
-    clients, connection, hashes, introspection, keys, keyspace, members, replication, server, sets,
-    sorted_sets, strings, transactions,
+    clients, cluster, connection, hashes, introspection, keys, keyspace, members, replication,
+    server, sets, sorted_sets, strings, transactions,
 };
 use overside_kv_store::{Condition, Expiry, Operation, Popped, SetOptions, ValueKind};
 
@@ -218,6 +218,14 @@ const COMMANDS: &[Command] = commands! {
         "reset" 1 NONE [ALWAYS FAST NO_AUTH NOT_QUEUED] (direct connection::reset);
         "select" 2 NONE [LOADING STALE FAST] (direct connection::select) "0 alone";
     }
+    "cluster" {
+        "asking" 1 NONE [FAST] (direct cluster::asking);
+        "cluster" -2 NONE [] (subcommands CLUSTER);
+        "overside.slots" 5 NONE [ADMIN NOSCRIPT NO_MULTI] (direct cluster::scan_slots)
+            "not of Redis: what servers say that [move slots](kv-cluster.md#moving-slots)";
+        "readonly" 1 NONE [LOADING STALE FAST] (direct cluster::readonly) "changes nothing";
+        "readwrite" 1 NONE [LOADING STALE FAST] (direct cluster::readonly) "changes nothing";
+    }
     "server" {
         "bgrewriteaof" 1 NONE [ADMIN NOSCRIPT] (direct server::bgrewriteaof);
         "bgsave" -1 NONE [ADMIN NOSCRIPT] (direct server::bgsave) "inside `MULTI` it begins at once";
@@ -250,6 +258,19 @@ const CLIENT: &[Command] = commands! {
         "no-evict" 3 NONE [ADMIN ALWAYS] (direct clients::no_evict) "changes nothing";
         "setinfo" 4 NONE [ALWAYS] (direct clients::setinfo) "of Redis 7.2; checked, not kept";
         "setname" 3 NONE [ALWAYS] (direct clients::setname) "at most 1,024 bytes";
+    }
+};
+
+const CLUSTER: &[Command] = commands! {
+    "cluster" {
+        "countkeysinslot" 3 NONE [STALE] (direct cluster::count_keys_in_slot) "looks at all keys";
+        "getkeysinslot" 4 NONE [STALE] (direct cluster::get_keys_in_slot) "looks at all keys";
+        "info" 2 NONE [STALE] (direct cluster::info);
+        "keyslot" 3 NONE [STALE] (direct cluster::key_slot);
+        "myid" 2 NONE [STALE] (direct cluster::my_id);
+        "nodes" 2 NONE [STALE] (direct cluster::nodes);
+        "shards" 2 NONE [LOADING STALE] (direct cluster::shards);
+        "slots" 2 NONE [LOADING STALE] (direct cluster::slots);
     }
 };
 

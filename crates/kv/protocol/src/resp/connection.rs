@@ -129,6 +129,7 @@ pub(super) fn hello(call: &mut Call<'_>, arguments: &[&[u8]]) -> CommandResult {
 fn write_hello(call: &mut Call<'_>) {
     let id = call.session.id();
     let version = if call.session.is_resp3 { 3 } else { 2 };
+    let mode: &[u8] = if call.server.cluster().is_some() { b"cluster" } else { b"standalone" };
     let mut reply = call.reply();
     reply.map(7);
     reply.bulk(b"server");
@@ -140,7 +141,7 @@ fn write_hello(call: &mut Call<'_>) {
     reply.bulk(b"id");
     reply.count(id);
     reply.bulk(b"mode");
-    reply.bulk(b"standalone");
+    reply.bulk(mode);
     reply.bulk(b"role");
     reply.bulk(b"master");
     reply.bulk(b"modules");

@@ -33,6 +33,9 @@ impl ErrorReply {
     }
 }
 
+/// Error of Redis Cluster.
+pub(super) const CROSS_SLOT: ErrorReply =
+    ErrorReply::new("CROSSSLOT Keys in request don't hash to the same slot");
 pub(super) const SYNTAX: ErrorReply = ErrorReply::new("ERR syntax error");
 pub(super) const NOT_AN_INTEGER: ErrorReply =
     ErrorReply::new("ERR value is not an integer or out of range");

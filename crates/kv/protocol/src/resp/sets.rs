@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::batch::{Batch, ReplyFormat, ReplyKind, integer};
-use super::command::{CROSS_SLOT, Call};
-use super::reply::{ErrorReply, SYNTAX};
+use super::command::Call;
+use super::reply::{CROSS_SLOT, ErrorReply, SYNTAX};
 use overside_kv_store::{Answer, Element, Operation, Request, ValueKind};
 
 /// Members of a set.

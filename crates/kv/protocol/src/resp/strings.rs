@@ -1,9 +1,9 @@
 //! Commands on strings.
 
 use super::batch::{Batch, ReplyKind, integer};
-use super::command::{CROSS_SLOT, Call};
+use super::command::Call;
 use super::expiry::{self, TimeUnit};
-use super::reply::{ErrorReply, SYNTAX};
+use super::reply::{CROSS_SLOT, ErrorReply, SYNTAX};
 use overside_kv_store::{Condition, Expiry, Operation, SetOptions};
 
 type HandlerResult = Result<ReplyKind, ErrorReply>;

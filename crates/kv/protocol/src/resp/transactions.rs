@@ -10,9 +10,9 @@
 //! state between the parts, because the engine is not released, but each part is a log record of its own.
 
 use super::batch::{Batch, KEY_TOO_LONG};
-use super::command::{Action, CROSS_SLOT, Call, Command, CommandTable};
+use super::command::{Action, Call, Command, queued_keys};
 use super::replication;
-use super::reply::ErrorReply;
+use super::reply::{CROSS_SLOT, ErrorReply};
 use super::transaction_state::WatchedKeys;
 use crate::OUTPUT_MAX_BYTES;
 use overside_kv_store::KEY_MAX_BYTES;
@@ -70,8 +70,7 @@ pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
     }
     if call.server.engine().partitions() > 1 {
         let watched = watched.keys.iter().map(|(key, _)| &**key);
-        let keys: Vec<&[u8]> =
-            watched.chain(queue.iter().flat_map(|arguments| keys(call.table, arguments))).collect();
+        let keys: Vec<&[u8]> = watched.chain(queued_keys(&queue, call.table)).collect();
         if !call.are_together(keys.into_iter()) {
             return Err(CROSS_SLOT);
         }
@@ -109,24 +108,6 @@ pub(super) fn exec(call: &mut Call<'_>, _: &[&[u8]]) -> Result<(), ErrorReply> {
         }
     }
     if execute_part(call, part, &mut watched) { Ok(()) } else { conflict(call, start) }
-}
-
-/// Returns the arguments of a command that are keys.
-fn keys<'a>(table: &'static CommandTable, arguments: Vec<&'a [u8]>) -> Vec<&'a [u8]> {
-    let Ok(command) = table.resolve(&arguments) else {
-        return Vec::new();
-    };
-    let [first, last, step] = command.keys;
-    let last = match last {
-        // The index counts from the end.
-        ..0 => arguments.len() as i32 + last,
-        _ => last,
-    };
-    let (Ok(first @ 1..), Ok(step @ 1..)) = (usize::try_from(first), usize::try_from(step)) else {
-        return Vec::new();
-    };
-    let places = (first..arguments.len().min(last.max(0) as usize + 1)).step_by(step);
-    places.map(|place| arguments[place]).collect()
 }
 
 /// Replies that a watched key has changed.

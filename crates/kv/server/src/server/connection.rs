@@ -102,7 +102,19 @@ impl Connection {
         !(self.has_ended || self.is_output_full || self.session.is_closing())
             && self.unsent() <= OUTPUT_PAUSE_BYTES
             && self.close.is_none()
-            && !(self.session.replica_wait().is_some() && self.input.len() >= BUFFER_BYTES)
+            && !(self.waits() && self.input.len() >= BUFFER_BYTES)
+    }
+
+    /// Returns `true` if the next command is not executed yet: the one before waits for replicas, or itself for a
+    /// slot that moves.
+    fn waits(&self) -> bool {
+        self.session.replica_wait().is_some() || self.session.is_held()
+    }
+
+    /// Makes the communication engine look again whether the next command can be executed.
+    pub(super) fn retry_held(&mut self) {
+        self.session.retry_held();
+        self.needed_bytes = 0;
     }
 
     /// Ends its wait for replicas: `have` of them, or none because this server is one itself now.
@@ -119,7 +131,7 @@ impl Connection {
         let is_ready = has_input
             && self.close.is_none()
             && !self.session.is_closing()
-            && self.session.replica_wait().is_none()
+            && !self.waits()
             && self.unsent() <= OUTPUT_PAUSE_BYTES;
         if is_ready {
             self.output.drain(..self.sent);

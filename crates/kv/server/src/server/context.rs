@@ -1,12 +1,15 @@
 //! Implementation of [`ServerContext`], through which the communication engine uses the server.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use super::StorageBackend;
 use super::client::Clients;
 use super::counters::CloseReason;
 use super::info::info;
 use super::state::WorkerContext;
+use crate::cluster::WorkerView;
+use crate::protocol::cluster::ClusterView;
 use crate::protocol::{ClientInfo, ReadOnlyReason, ServerContext, TURN_OUTPUT_MAX_BYTES};
 use crate::replica::Replication;
 use crate::stages::StageClock;
@@ -168,6 +171,14 @@ impl ServerContext for Context<'_> {
 
     fn replication(&mut self) -> Option<&mut dyn Replication> {
         self.backing.replication_mut().map(|own| own as _)
+    }
+
+    fn cluster(&self) -> Option<&Arc<ClusterView>> {
+        self.state.cluster.as_ref().map(WorkerView::view)
+    }
+
+    fn is_cluster_settled(&self) -> bool {
+        self.state.cluster.as_ref().is_none_or(WorkerView::is_settled)
     }
 
     fn is_loading(&self) -> bool {

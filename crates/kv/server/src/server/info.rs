@@ -48,6 +48,10 @@ pub(super) fn info(
             field("Replication", "connected_slaves", &0);
         }
     }
+    field("Cluster", "cluster_enabled", &u8::from(state.cluster.is_some()));
+    if let Some(cluster) = &state.settings.cluster {
+        field("Cluster", "cluster_error", &cluster.error().unwrap_or_default());
+    }
     if let Some([user_s, sys_s]) = cpu_times_s() {
         field("CPU", "used_cpu_sys", &format_args!("{sys_s:.6}"));
         field("CPU", "used_cpu_user", &format_args!("{user_s:.6}"));
@@ -122,7 +126,8 @@ fn server(state: &WorkerContext, now_ms: u64, field: Field<'_>) {
     let port = state.settings.addresses.tcp.first().map_or(0, |at| at.port());
     // What clients take for the version of the commands that they may use.
     server("redis_version", &"7.0.0");
-    server("redis_mode", &"standalone");
+    let mode = if state.cluster.is_some() { "cluster" } else { "standalone" };
+    server("redis_mode", &mode);
     server("overside_version", &env!("CARGO_PKG_VERSION"));
     server("os", &std::env::consts::OS);
     server("arch_bits", &usize::BITS);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Addresses, Password, Protection};
+use crate::cluster::ClusterState;
 use crate::directory::RegistrationStatus;
 
 /// Settings of a server: addresses, access, limits and threads.
@@ -43,6 +44,8 @@ pub struct Settings {
     pub name: Option<String>,
     /// State of the registration in that directory, which is only reported.
     pub registration: Option<Arc<RegistrationStatus>>,
+    /// Cluster whose slots the server serves; `None` if it serves all keys.
+    pub cluster: Option<Arc<ClusterState>>,
 }
 
 /// Certificates by which a server proves its identity with TLS.

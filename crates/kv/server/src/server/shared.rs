@@ -171,6 +171,11 @@ impl Shared {
         self.places.len()
     }
 
+    /// Returns the waker of a worker, if it has one.
+    pub(super) fn waker(&self, worker: usize) -> Option<Arc<Waker>> {
+        self.places[worker].waker.clone()
+    }
+
     /// The calling thread is this worker from now on.
     pub(super) fn begin(&self, worker: usize) {
         self.places[worker].cpu.begin();

@@ -6,6 +6,7 @@ use super::client::Clients;
 use super::counters::Counters;
 use super::shared::{Figures, Shared};
 use super::{PartitionWork, Settings};
+use crate::cluster::WorkerView;
 use crate::stages::StageClock;
 
 pub(super) struct WorkerContext {
@@ -24,11 +25,15 @@ pub(super) struct WorkerContext {
     /// Clients that wait for replicas.
     pub blocked: usize,
     pub is_shutting_down: bool,
+    /// Cluster of the server, as this worker knows it.
+    pub cluster: Option<WorkerView>,
 }
 
 impl WorkerContext {
     pub(super) fn new(shared: Arc<Shared>, worker: usize) -> Self {
+        let cluster = shared.settings.cluster.as_ref();
         Self {
+            cluster: cluster.map(|state| WorkerView::new(state, worker, shared.waker(worker))),
             settings: shared.settings.clone(),
             shared,
             worker,

@@ -91,6 +91,8 @@ pub(super) struct Worker<'b> {
     /// Connections that wait for replicas, and when the first of them has waited long enough.
     waiting: BTreeSet<usize>,
     next_wait_ms: u64,
+    /// Time of the next look at commands that wait for a slot that moves.
+    next_retry_ms: u64,
     consumed: Vec<(usize, bool)>,
     now_ms: u64,
     next_tick_ms: u64,
@@ -159,6 +161,7 @@ impl<'b> Worker<'b> {
             readable: Vec::new(),
             waiting: BTreeSet::new(),
             next_wait_ms: u64::MAX,
+            next_retry_ms: 0,
             consumed: Vec::new(),
             next_tick_ms: 0,
             next_sweep_ms: 0,
@@ -203,6 +206,9 @@ impl<'b> Worker<'b> {
         });
         let begin = Instant::now();
         self.now_ms = self.clock.ms_at(begin);
+        if let Some(cluster) = &mut self.state.cluster {
+            cluster.refresh();
+        }
         let (mut accepting, mut scraping) = (false, false);
         for event in 0..self.epoll.events_len() {
             let (token, flags) = self.epoll.event(event);

@@ -27,6 +27,7 @@ pub(crate) fn endpoint(server: &str, instance: &str, protocol: &str, port: u16) 
         side: "host".into(),
         partitions: 1,
         semantics: "store".into(),
+        is_in_cluster: false,
     }
 }
 

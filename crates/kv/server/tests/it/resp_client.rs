@@ -1,7 +1,9 @@
 //! A server without sockets, and one client of it.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
+use overside_kv::protocol::cluster::ClusterView;
 use overside_kv::protocol::{ClientInfo, CommunicationEngine, Ready, ServerContext, Session};
 use overside_kv::{KeyHasher, ProcessingEngine, Statistics};
 
@@ -17,6 +19,7 @@ pub(crate) struct TestServer {
     pub killed: Vec<u64>,
     pub is_shut_down: bool,
     pub sends_early: bool,
+    pub cluster: Option<Arc<ClusterView>>,
 }
 
 impl TestServer {
@@ -29,6 +32,7 @@ impl TestServer {
             killed: Vec::new(),
             is_shut_down: false,
             sends_early: false,
+            cluster: None,
         }
     }
 }
@@ -48,6 +52,10 @@ impl ServerContext for TestServer {
 
     fn sends_early(&self) -> bool {
         self.sends_early
+    }
+
+    fn cluster(&self) -> Option<&Arc<ClusterView>> {
+        self.cluster.as_ref()
     }
 
     fn has_password(&self) -> bool {

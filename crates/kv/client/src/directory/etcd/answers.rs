@@ -17,6 +17,8 @@ pub struct KeyValue {
     pub value: Vec<u8>,
     /// The lease that it goes with; 0: none.
     pub lease: i64,
+    /// Revision of etcd at its last change.
+    pub revision: i64,
 }
 
 /// Keys as they were at one time.
@@ -114,8 +116,10 @@ impl<'de> Deserialize<'de> for KeyValue {
             value: Vec<u8>,
             #[serde(default, deserialize_with = "number")]
             lease: i64,
+            #[serde(default, deserialize_with = "number")]
+            mod_revision: i64,
         }
-        let Encoded { key, value, lease } = Encoded::deserialize(from)?;
-        Ok(Self { key, value, lease })
+        let Encoded { key, value, lease, mod_revision } = Encoded::deserialize(from)?;
+        Ok(Self { key, value, lease, revision: mod_revision })
     }
 }

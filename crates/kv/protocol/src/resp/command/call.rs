@@ -7,10 +7,6 @@ use crate::resp::reply::{ErrorReply, RespWriter};
 use crate::{OUTPUT_MAX_BYTES, ServerContext, Session};
 use overside_kv_store::{KeyHasher, Refusal, Transaction, partition_of};
 
-/// Error of Redis Cluster.
-pub(in super::super) const CROSS_SLOT: ErrorReply =
-    ErrorReply::new("CROSSSLOT Keys in request don't hash to the same slot");
-
 /// State of the engine and the connection that a command executed by itself may use.
 pub(in super::super) struct Call<'c> {
     pub(in super::super) session: &'c mut Session,
@@ -55,7 +51,13 @@ impl Call<'_> {
             return self.session.close();
         }
         let start = self.out.len();
-        if let Err(error) = self.try_run(arguments) {
+        let was_asking = self.session.is_asking;
+        let result = self.try_run(arguments);
+        // As in Redis, it lasts for one command, or for a transaction that begins with it.
+        if was_asking && self.session.transaction.is_none() {
+            self.session.is_asking = false;
+        }
+        if let Err(error) = result {
             self.out.truncate(start);
             self.reply().error(&error);
         }
@@ -70,6 +72,9 @@ impl Call<'_> {
             Ok(command) => self.permit(command).map(|()| command),
             Err(error) => Err(error),
         };
+        if let Ok(command) = command {
+            self.check_slots(command, arguments)?;
+        }
         match (command, self.session.transaction.as_mut()) {
             (Ok(command), None) => self.execute(command, arguments),
             (Ok(command), Some(_)) if command.has(flags::NOT_QUEUED) => {

@@ -107,7 +107,7 @@ impl Worker<'_> {
             _ => Protocol::Resp,
         };
         let needs_password = protocol == Protocol::Resp && self.state.settings.password.is_some();
-        let session = Session::new(id, !needs_password);
+        let session = Session::new(id, !needs_password).over_tls(transport.is_tls());
         let is_authenticated = session.is_authenticated() && !transport.is_tls();
         let connection = Connection::new(transport, protocol, session);
         let key = self.clients.insert(NewClient {

@@ -179,7 +179,7 @@ impl Worker<'_> {
         if is_due {
             self.due.push(key);
         }
-        if connection.session.replica_wait().is_some() {
+        if connection.session.replica_wait().is_some() || connection.session.is_held() {
             self.waiting.insert(key);
         }
         self.watch(key, &mut connection);

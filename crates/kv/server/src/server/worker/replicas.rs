@@ -1,4 +1,4 @@
-//! Connections that replicas take, and clients that wait for replicas.
+//! Connections that replicas take, and clients that wait: for replicas, or until a slot has moved.
 
 use super::Worker;
 use crate::replica::{ReplicaConnection, SyncRequest};
@@ -32,6 +32,11 @@ impl Worker<'_> {
         let primary = replication.filter(|replication| !replication.is_replica());
         let (due, table, now_ms) = (&mut self.due, &mut self.clients.table, self.now_ms);
         let mut next_ms = u64::MAX;
+        let retries_held = now_ms >= self.next_retry_ms;
+        if retries_held {
+            self.next_retry_ms = now_ms + 1;
+        }
+        let next_retry_ms = self.next_retry_ms;
         self.waiting.retain(|&key| {
             let client = table.get_mut(key);
             let connection = client.and_then(|client| client.connection.as_mut());
@@ -39,6 +44,14 @@ impl Worker<'_> {
             let Some(connection) = connection else {
                 return false;
             };
+            if connection.session.is_held() {
+                if retries_held {
+                    connection.retry_held();
+                    due.push(key);
+                }
+                next_ms = next_ms.min(next_retry_ms);
+                return true;
+            }
             let Some(wait) = connection.session.replica_wait() else {
                 return false;
             };

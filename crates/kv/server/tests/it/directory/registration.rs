@@ -91,23 +91,29 @@ fn names_and_addresses_belong_to_one_server() {
 fn changes_wake_those_who_wait() {
     let Some(server) = peers::etcd() else { return };
     let etcd = Etcd::new(location(&server));
-    assert_eq!(etcd.create("/test/x", b"1"), Ok(true));
-    assert_eq!(etcd.create("/test/x", b"2"), Ok(false));
+    assert_eq!(etcd.put_if("/test/x", b"1", 0), Ok(true));
+    assert_eq!(etcd.put_if("/test/x", b"2", 0), Ok(false));
     let found = etcd.range("/test").unwrap();
     assert_eq!(found.entries[0].value, b"1");
+    let [revision, later] = [found.entries[0].revision, found.entries[0].revision + 1];
+    assert_eq!(etcd.put_if("/test/x", b"3", later), Ok(false));
+    assert_eq!(etcd.put_if("/test/x", b"3", revision), Ok(true));
+    assert_eq!(etcd.put_if("/test/x", b"4", revision), Ok(false));
+    let found = etcd.range("/test").unwrap();
+    assert_eq!(found.entries[0].value, b"3");
     let soon = Duration::from_millis(300);
     let wait = |revision| etcd.wait_for_change("/test", revision, soon);
     assert_eq!(wait(found.revision), Ok(false));
     // A change that came before the request.
     assert_eq!(etcd.delete("/test/x"), Ok(true));
     assert_eq!(wait(found.revision), Ok(true));
-    assert_eq!(etcd.create("/other", b""), Ok(true));
+    assert_eq!(etcd.put_if("/other", b"", 0), Ok(true));
     let revision = etcd.range("/test").unwrap().revision;
     assert_eq!(wait(revision), Ok(false));
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| etcd.wait_for_change("/test", revision, super::PATIENCE));
         std::thread::sleep(soon);
-        assert_eq!(etcd.create("/test/y", b""), Ok(true));
+        assert_eq!(etcd.put_if("/test/y", b"", 0), Ok(true));
         assert_eq!(waits.join().unwrap(), Ok(true));
     });
 }
