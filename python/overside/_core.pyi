@@ -1,6 +1,6 @@
 """The native code: devices, the measuring loop, boxes, profiles. Texts are JSON where said."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
