@@ -71,8 +71,12 @@ async fn session(
     let (to_grpc, from_queue) = mpsc::channel(AHEAD);
     let in_flight = InFlight::default();
     let sending = send(output, encoder, first, &in_flight, messages);
-    // The other side reads messages, and not what became of making them.
-    let passing = pass(receiver, to_grpc);
+    // The other side reads messages, and not what became of making them. It may end before the others say why: a branch
+    // that is ready ends them.
+    let passing = async {
+        pass(receiver, to_grpc).await;
+        std::future::pending().await
+    };
     let receiving = async {
         let mut results = client.do_put(ReceiverStream::new(from_queue)).await?.into_inner();
         while let Some(result) = results.message().await? {
@@ -89,7 +93,7 @@ async fn session(
     tokio::select! {
         sent = sending => sent,
         received = receiving => received,
-        () = passing => std::future::pending().await,
+        never = passing => never,
     }
 }
 
