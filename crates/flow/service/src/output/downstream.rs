@@ -71,8 +71,7 @@ async fn session(
     let (to_grpc, from_queue) = mpsc::channel(AHEAD);
     let in_flight = InFlight::default();
     let sending = send(output, encoder, first, &in_flight, messages);
-    // The other side reads messages, and not what became of making them. It may end before the others say why: a branch
-    // that is ready ends them.
+    // The other side reads messages, and not what became of making them. The others say why passing ended.
     let passing = async {
         pass(receiver, to_grpc).await;
         std::future::pending().await
