@@ -42,7 +42,7 @@ impl ReplyWriter {
             (ReplyKind::Number | ReplyKind::HashNumber, Answer::Number(number)) => {
                 reply.integer(*number)
             }
-            (ReplyKind::Values | ReplyKind::Found | ReplyKind::Ok | ReplyKind::Count { .. }, _) => {
+            (ReplyKind::Values | ReplyKind::Found | ReplyKind::Ok | ReplyKind::AllStored, _) => {
                 return self.write_part(command, answer, &mut reply);
             }
             (_, Answer::Refused(refusal)) => {
@@ -94,7 +94,7 @@ impl ReplyWriter {
             match command.form.shape {
                 ReplyKind::Found => reply.integer(self.sum),
                 ReplyKind::Ok => reply.ok(),
-                ReplyKind::Count { number } => reply.integer(i64::from(number)),
+                ReplyKind::AllStored => reply.integer(1),
                 _ => {}
             }
         }

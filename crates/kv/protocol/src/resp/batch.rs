@@ -40,8 +40,8 @@ pub(super) enum ReplyKind {
     Found,
     /// `OK` if no request was refused.
     Ok,
-    /// This number if no request was refused.
-    Count { number: u32 },
+    /// 1 if no request was refused.
+    AllStored,
     /// The number in the answer.
     Number,
     /// The number in the answer, of a field of a hash.

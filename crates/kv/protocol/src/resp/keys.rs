@@ -5,7 +5,7 @@ use super::command::Call;
 use super::expiry::{self, TimeUnit};
 use super::reply::{ErrorReply, SYNTAX};
 use super::sets::update;
-use overside_kv_store::{Answer, Element, ExpiryCondition, Operation, codec};
+use overside_kv_store::{Answer, ExpiryCondition, Operation, Refusal, codec};
 
 type HandlerResult = Result<ReplyKind, ErrorReply>;
 
@@ -81,23 +81,12 @@ pub(super) fn rename(
     let [_, from, to] = *arguments else {
         return Err(SYNTAX);
     };
-    let start = call.out.len();
-    copy_value(call, [from, to], !only_new && from != to, Some(NO_SUCH_KEY))?;
-    let reply = call.out.split_off(start);
-    let is_copied = match reply.as_slice() {
-        b":1\r\n" => true,
-        b":0\r\n" => false,
-        // The store refused it.
-        _ => {
-            call.out.extend(reply);
-            return Ok(());
-        }
-    };
-    if is_copied {
+    let copied = copy_value(call, [from, to], !only_new && from != to, Some(NO_SUCH_KEY))?;
+    if copied > 0 {
         call.read(from, Operation::Delete { version: None }, &mut |_| {})?;
     }
     match only_new {
-        true => call.reply().count(u64::from(is_copied)),
+        true => call.reply().count(copied as u64),
         false => call.reply().ok(),
     }
     Ok(())
@@ -123,31 +112,25 @@ pub(super) fn copy(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), Error
     if from == to {
         return Err(ErrorReply::new("ERR source and destination objects are the same"));
     }
-    copy_value(call, [from, to], replaces, None)
+    let copied = copy_value(call, [from, to], replaces, None)?;
+    call.reply().count(copied as u64);
+    Ok(())
 }
 
-/// Replies 1 if the value was copied, 0 if not: one of the keys is missing, or there. A full store refuses it, and then
+/// Returns 1 if the value was copied, 0 if not: one of the keys is missing, or there. A full store refuses it, and then
 /// has no part of it.
 fn copy_value(
     call: &mut Call<'_>,
     [from, to]: [&[u8]; 2],
     replaces: bool,
     missing: Option<ErrorReply>,
-) -> Result<(), ErrorReply> {
-    let start = call.out.len();
-    update(
+) -> Result<usize, ErrorReply> {
+    let copied = update(
         call,
         &[from, to],
         &|call| {
-            let (mut requests, mut is_free) = (Vec::new(), true);
-            call.read(from, Operation::Dump, &mut |answer| {
-                if let Answer::List(list) = answer {
-                    requests.extend(list.iter().filter_map(|element| match element {
-                        Element::Bytes(bytes) => Some(bytes.to_vec()),
-                        _ => None,
-                    }));
-                }
-            })?;
+            let requests = call.read_list(from, Operation::Dump)?;
+            let mut is_free = true;
             call.read(to, Operation::Inspect, &mut |answer| is_free = *answer == Answer::Missing)?;
             match &missing {
                 Some(error) if requests.is_empty() => Err(error.clone()),
@@ -167,9 +150,9 @@ fn copy_value(
             }
             Ok(1)
         },
-    )?;
-    match call.out.get(start) {
-        Some(b'-') => call.read(to, Operation::Delete { version: None }, &mut |_| {}),
-        _ => Ok(()),
+    );
+    if copied == Err(call.refusal(Refusal::OutOfMemory)) {
+        call.read(to, Operation::Delete { version: None }, &mut |_| {})?;
     }
+    copied
 }

@@ -6,7 +6,7 @@ use super::glob;
 use super::keyspace::{cursor, option_count};
 use super::number::{seed, write_f64};
 use super::reply::{ErrorReply, SYNTAX};
-use overside_kv_store::{Answer, Element, Operation, Popped, Request, ValueKind};
+use overside_kv_store::{Answer, Element, Operation, Popped, Request, Transaction, ValueKind};
 
 type HandlerResult = Result<ReplyKind, ErrorReply>;
 
@@ -97,20 +97,7 @@ pub(super) fn scan(
     kind: ValueKind,
 ) -> Result<(), ErrorReply> {
     cursor(arguments[2])?;
-    let mut elements = Vec::new();
-    call.read(arguments[1], Operation::Members(kind), &mut |answer| {
-        if let Answer::List(list) = answer {
-            elements.extend(list.iter().map(|element| match element {
-                Element::Bytes(bytes) => bytes.to_vec(),
-                Element::Score(score) => {
-                    let mut text = Vec::new();
-                    write_f64(score, &mut text);
-                    text
-                }
-                Element::Nil => Vec::new(),
-            }));
-        }
-    })?;
+    let elements = call.read_list(arguments[1], Operation::Members(kind))?;
     let mut pattern = None;
     if !elements.is_empty() {
         let (options, rest) = arguments[3..].as_chunks();
@@ -153,5 +140,41 @@ impl Call<'_> {
         };
         self.server.engine().execute(&[request], self.now_ms, &mut take);
         refusal.map_or(Ok(()), |reason| Err(self.refusal(reason)))
+    }
+
+    /// Executes an operation that answers with a list, and returns its elements; scores as texts.
+    pub(super) fn read_list(
+        &mut self,
+        key: &[u8],
+        operation: Operation<'_>,
+    ) -> Result<Vec<Vec<u8>>, ErrorReply> {
+        let mut elements = Vec::new();
+        self.read(key, operation, &mut |answer| {
+            if let Answer::List(list) = answer {
+                elements.extend(list.iter().map(|element| match element {
+                    Element::Bytes(bytes) => bytes.to_vec(),
+                    Element::Score(score) => {
+                        let mut text = Vec::new();
+                        write_f64(score, &mut text);
+                        text
+                    }
+                    Element::Nil => Vec::new(),
+                }));
+            }
+        })?;
+        Ok(elements)
+    }
+
+    /// Executes a transaction. Returns `false` if a watched key has changed; fails with the first refusal.
+    pub(super) fn write_all(&mut self, transaction: &Transaction<'_>) -> Result<bool, ErrorReply> {
+        let mut refusal = None;
+        let mut take = |_, answer: Answer<'_>| {
+            if let Answer::Refused(reason) = answer {
+                refusal.get_or_insert(reason);
+            }
+        };
+        let engine = self.server.engine();
+        let is_done = engine.execute_transaction(transaction, self.now_ms, &mut take);
+        refusal.map_or(Ok(is_done), |reason| Err(self.refusal(reason)))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::batch::{Batch, ReplyFormat, ReplyKind, integer};
+use super::batch::{Batch, integer};
 use super::command::Call;
 use super::reply::{CROSS_SLOT, ErrorReply, SYNTAX};
-use overside_kv_store::{Answer, Element, Operation, Request, ValueKind};
+use overside_kv_store::{Answer, Operation, Transaction, ValueKind};
 
 /// Members of a set.
 type Members = BTreeSet<Vec<u8>>;
@@ -23,16 +23,7 @@ pub(super) enum Combination {
 }
 
 fn members(call: &mut Call<'_>, key: &[u8]) -> Result<Members, ErrorReply> {
-    let mut members = Members::new();
-    call.read(key, Operation::Members(ValueKind::Set), &mut |answer| {
-        if let Answer::List(list) = answer {
-            members.extend(list.iter().filter_map(|element| match element {
-                Element::Bytes(member) => Some(member.to_vec()),
-                _ => None,
-            }));
-        }
-    })?;
-    Ok(members)
+    Ok(call.read_list(key, Operation::Members(ValueKind::Set))?.into_iter().collect())
 }
 
 fn combined(
@@ -75,7 +66,7 @@ pub(super) fn store(
     combination: Combination,
 ) -> HandlerResult {
     let (to, keys) = (arguments[1], &arguments[2..]);
-    update(
+    let count = update(
         call,
         &arguments[1..],
         &|call| Ok((to.to_vec(), combined(call, keys, combination)?)),
@@ -87,7 +78,9 @@ pub(super) fn store(
             }
             Ok(result.len())
         },
-    )
+    )?;
+    call.reply().count(count as u64);
+    Ok(())
 }
 
 /// `SINTERCARD numkeys key [key ...] [LIMIT limit]`
@@ -120,7 +113,7 @@ pub(super) fn move_member(call: &mut Call<'_>, arguments: &[&[u8]]) -> HandlerRe
     let [_, from, to, member] = *arguments else {
         return Err(SYNTAX);
     };
-    update(
+    let count = update(
         call,
         &[from, to],
         &|call| {
@@ -139,7 +132,9 @@ pub(super) fn move_member(call: &mut Call<'_>, arguments: &[&[u8]]) -> HandlerRe
             }
             Ok(usize::from(*is_there))
         },
-    )
+    )?;
+    call.reply().count(count as u64);
+    Ok(())
 }
 
 fn scores<'a>(members: &[&'a [u8]]) -> Operation<'a> {
@@ -154,38 +149,32 @@ fn check_together(call: &mut Call<'_>, keys: &[&[u8]]) -> HandlerResult {
 }
 
 /// Reads keys, and writes what follows from them as one transaction: again if one has changed between. `read` returns
-/// all that `write` needs, which adds requests to the batch and returns the number of the reply.
+/// all that `write` needs, which adds requests to the batch and returns the number of the reply. Fails with the first
+/// refusal.
 pub(super) fn update<T>(
     call: &mut Call<'_>,
     keys: &[&[u8]],
     read: &dyn Fn(&mut Call<'_>) -> Result<T, ErrorReply>,
     write: &dyn for<'t> Fn(&'t T, &mut Batch<'t>) -> Result<usize, ErrorReply>,
-) -> HandlerResult {
+) -> Result<usize, ErrorReply> {
     check_together(call, keys)?;
     for _ in 0..ATTEMPTS {
         let mut watched = Vec::with_capacity(keys.len());
         for key in keys {
-            let request = Request::new(key, call.hasher, Operation::Watch);
-            let (hash, mut version) = (request.hash, 0);
-            call.read(key, request.operation, &mut |answer| {
+            let mut version = 0;
+            call.read(key, Operation::Watch, &mut |answer| {
                 if let Answer::Number(number) = answer {
                     version = *number as u64;
                 }
             })?;
-            watched.push((*key, hash, version));
+            watched.push((*key, call.hasher.hash(key), version));
         }
         let found = read(call)?;
-        let hasher = call.hasher.clone();
-        let mut batch = Batch::new(&hasher, call.now_ms);
+        let mut batch = Batch::new(call.hasher, call.now_ms);
         let number = write(&found, &mut batch)?;
-        if batch.requests.is_empty() {
-            call.reply().count(number as u64);
-            return Ok(());
-        }
-        let shape = ReplyKind::Count { number: u32::try_from(number).unwrap_or(u32::MAX) };
-        batch.command((0, 0), 0, ReplyFormat { shape, is_resp3: call.session.is_resp3 });
-        if call.execute_transaction(batch, watched) {
-            return Ok(());
+        let requests = batch.requests;
+        if requests.is_empty() || call.write_all(&Transaction { watched, requests })? {
+            return Ok(number);
         }
     }
     Err(ErrorReply::new("ERR other clients change these keys all the time; try again"))

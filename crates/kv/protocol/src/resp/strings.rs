@@ -138,7 +138,7 @@ pub(super) fn mset<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> Handler
 pub(super) fn msetnx(call: &mut Call<'_>, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
     fn requests<'a>(batch: &mut Batch<'a>, arguments: &[&'a [u8]]) -> HandlerResult {
         set_pairs(batch, arguments, "msetnx")?;
-        Ok(ReplyKind::Count { number: 1 })
+        Ok(ReplyKind::AllStored)
     }
     let mut batch = Batch::new(call.hasher, call.now_ms);
     call.add(&mut batch, requests, arguments)?;

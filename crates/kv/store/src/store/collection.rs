@@ -5,7 +5,6 @@
 //! of the trees at two thirds of their capacity.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use slab::Slab;
 
@@ -67,33 +66,36 @@ impl Collection {
         ranks: Option<&mut dyn Iterator<Item = usize>>,
         list: &mut ListBuilder,
     ) {
-        match (&self.content, ranks) {
-            (Content::Hash(hash), ranks) => {
-                let all: Vec<_> = hash.iter().collect();
-                let push = |rank: usize| {
-                    list.push(Element::Bytes(all[rank].0));
-                    list.push(Element::Bytes(all[rank].1));
-                    !list.is_too_long()
-                };
-                match ranks {
-                    Some(mut ranks) => _ = Iterator::all(&mut ranks, push),
-                    None => _ = (0..all.len()).all(push),
-                }
+        let mut push = |first: &[u8], second: Element<'_>| {
+            list.push(Element::Bytes(first));
+            if !is_set {
+                list.push(second);
             }
-            (Content::Sorted(set), ranks) => {
-                let mut push = |ranks: Range<usize>| {
-                    set.visit(ranks, false, &mut |score, member| {
-                        list.push(Element::Bytes(member));
-                        if !is_set {
-                            list.push(Element::Score(score));
-                        }
+            !list.is_too_long()
+        };
+        match (&self.content, ranks) {
+            (Content::Hash(hash), None) => {
+                _ = hash.iter().all(|(field, value)| push(field, Element::Bytes(value)));
+            }
+            (Content::Hash(hash), Some(mut ranks)) => {
+                let all: Vec<_> = hash.iter().collect();
+                _ = Iterator::all(&mut ranks, |rank| {
+                    push(all[rank].0, Element::Bytes(all[rank].1))
+                });
+            }
+            (Content::Sorted(set), None) => {
+                set.visit(0..set.len(), false, &mut |score, member| {
+                    push(member, Element::Score(score));
+                });
+            }
+            (Content::Sorted(set), Some(mut ranks)) => {
+                _ = Iterator::all(&mut ranks, |rank| {
+                    let mut goes_on = false;
+                    set.visit(rank..rank + 1, false, &mut |score, member| {
+                        goes_on = push(member, Element::Score(score));
                     });
-                    !list.is_too_long()
-                };
-                match ranks {
-                    Some(mut ranks) => _ = Iterator::all(&mut ranks, |rank| push(rank..rank + 1)),
-                    None => _ = push(0..set.len()),
-                }
+                    goes_on
+                });
             }
         }
     }

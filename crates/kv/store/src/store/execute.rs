@@ -1,6 +1,7 @@
 //! Batches in stages, and the contract of a processing engine.
 
 use super::Store;
+use super::index::Slot;
 use super::item::{Item, NewItem};
 use super::snapshot::requests_of;
 use crate::{
@@ -220,8 +221,7 @@ impl Store {
         if request.key.len() > KEY_MAX_BYTES {
             answers(index, Answer::Refused(Refusal::TooLarge));
         } else if let Operation::Get = request.operation {
-            let slot = self.lookup(request.key, request.hash, now_ms);
-            self.count_read(slot.is_some());
+            let slot = self.read_slot(request, now_ms);
             let answer = slot.map_or(Answer::Missing, |slot| value_answer(self.item_in(slot)));
             answers(index, answer);
         } else {
@@ -232,6 +232,14 @@ impl Store {
                 answers(index, Answer::Refused(refusal));
             }
         }
+    }
+
+    /// Looks a key up, and counts that as a read.
+    #[inline(always)]
+    pub(super) fn read_slot(&mut self, request: &Request<'_>, now_ms: u64) -> Option<Slot> {
+        let slot = self.lookup(request.key, request.hash, now_ms);
+        self.count_read(slot.is_some());
+        slot
     }
 
     pub(super) fn count_read(&mut self, is_hit: bool) {
@@ -340,15 +348,13 @@ impl Store {
         now_ms: u64,
         answer: &mut dyn FnMut(Answer<'_>),
     ) -> Result<(), Refusal> {
-        let slot = self.lookup(request.key, request.hash, now_ms);
-        self.count_read(slot.is_some());
+        let slot = self.read_slot(request, now_ms);
         answer(slot.map_or(Answer::Missing, |slot| value_answer(self.item_in(slot))));
         Ok(())
     }
 
     fn inspect(&mut self, request: &Request<'_>, now_ms: u64) -> Answer<'static> {
-        let slot = self.lookup(request.key, request.hash, now_ms);
-        self.count_read(slot.is_some());
+        let slot = self.read_slot(request, now_ms);
         slot.map_or(Answer::Missing, |slot| Answer::Metadata(self.metadata(self.item_in(slot))))
     }
 
@@ -358,8 +364,7 @@ impl Store {
         now_ms: u64,
         answer: &mut dyn FnMut(Answer<'_>),
     ) -> Result<(), Refusal> {
-        let slot = self.lookup(request.key, request.hash, now_ms);
-        self.count_read(slot.is_some());
+        let slot = self.read_slot(request, now_ms);
         let mut list = ListBuilder::default();
         if let Some(slot) = slot {
             let item = self.item_in(slot);

@@ -40,8 +40,7 @@ impl Store {
         now_ms: u64,
         answer: &mut dyn FnMut(Answer<'_>),
     ) -> Result<(), Refusal> {
-        let slot = self.lookup(request.key, request.hash, now_ms);
-        self.count_read(slot.is_some());
+        let slot = self.read_slot(request, now_ms);
         match slot {
             None => answer(Answer::Missing),
             Some(slot) => {
@@ -115,8 +114,7 @@ impl Store {
         request: &Request<'_>,
         now_ms: u64,
     ) -> Result<Option<Item<'_>>, Refusal> {
-        let slot = self.lookup(request.key, request.hash, now_ms);
-        self.count_read(slot.is_some());
+        let slot = self.read_slot(request, now_ms);
         slot.map(|slot| self.string_in(slot)).transpose()
     }
 
@@ -241,8 +239,7 @@ impl Store {
         now_ms: u64,
         answer: &mut dyn FnMut(Answer<'_>),
     ) -> Result<(), Refusal> {
-        let slot = self.lookup(request.key, request.hash, now_ms);
-        self.count_read(slot.is_some());
+        let slot = self.read_slot(request, now_ms);
         let Some(slot) = slot else {
             answer(Answer::Missing);
             return Ok(());
