@@ -61,7 +61,7 @@ class Figure:
     id: str
     #: `Fig. 7`, `Table I`.
     label: str
-    #: Content in a phrase; empty if no published fact tells it.
+    #: Content in a phrase; empty if no published fact states it.
     caption: str = ""
     #: Conditions of the study.
     conditions: str = ""

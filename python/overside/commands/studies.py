@@ -21,7 +21,9 @@ def main(args: Arguments) -> int:
     """Runs the verb."""
     some = studies.chosen(args.name) if args.name else list(studies.figures().values())
     here = box.machine()
-    plans = {one.box: _plan(one, here) for one in some if one.box}
+    # Several figures may have one box.
+    boxes = {one.box: one for one in some if one.box}
+    plans = {name: _plan(one, here) for name, one in boxes.items()}
     if args.json:
         entries = [
             asdict(one) | {"name": one.name, "here": plans.get(one.box), "series": len(one.series)}

@@ -41,7 +41,7 @@ _FORMS: Mapping[str, Callable[[float], float]] = {
     "percent more": lambda value: 1 + value / 100,
     "percent less": lambda value: 1 - value / 100,
 }
-_ENDS = ("low", "value", "high")
+_FIELDS = ("value", "low", "high")
 #: Unit of ratios.
 TIMES = "times"
 
@@ -53,6 +53,10 @@ class Amount:
     value: float
     low: float
     high: float
+
+    def over(self, other: Amount) -> Amount:
+        """Ratio to another, with the bounds that both allow."""
+        return Amount(self.value / other.value, self.low / other.high, self.high / other.low)
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,7 @@ class Pair:
     @property
     def ratio(self) -> Amount:
         """Ours over the published value."""
-        there, here = self.published, self.ours.value
-        return Amount(here / there.value, here / there.high, here / there.low)
+        return self.ours.over(self.published)
 
 
 @dataclass(frozen=True)
@@ -145,8 +148,7 @@ def _pair(view: RunView, series: Series, fact: Json, one: Json) -> Pair | None:
         return None
     ours = (min if about["better"] == "lower" else max)(found, key=lambda mine: mine.value)
     if series.mean:
-        middle = fmean(mine.value for mine in found)
-        ours = Amount(middle, middle, middle)
+        ours = Amount(*(fmean(getattr(mine, end) for mine in found) for end in _FIELDS))
     unit = TIMES if series.is_ratio else str(about["unit"]).removeprefix("-")
     printed = f"{one['value']} {one['unit']}"
     if series.form.startswith("percent"):
@@ -226,8 +228,9 @@ def _of_test(view: RunView, series: Series, wanted: Json, test: TestSummary) -> 
         return mine
     if series.over:
         parts = [part for name in series.over if (part := _amount(test, name))]
-        low, value, high = (sum(getattr(part, end) for part in parts) for end in _ENDS)
-        other: Amount | None = Amount(value, low, high)
+        other: Amount | None = Amount(
+            *(sum(getattr(part, end) for part in parts) for end in _FIELDS)
+        )
     else:
         sides = [one for one in view.tests if _is_like(one, wanted | series.against)]
 
@@ -240,11 +243,11 @@ def _of_test(view: RunView, series: Series, wanted: Json, test: TestSummary) -> 
         other = None if side is None else _amount(side, metric)
     if other is None or min(other.low, mine.value) <= 0:
         return None
-    return Amount(mine.value / other.value, mine.low / other.high, mine.high / other.low)
+    return mine.over(other)
 
 
 def _amount(test: TestSummary, metric: str) -> Amount | None:
-    found = test.metrics.get(metric)
+    found = test.bounded(metric)
     if found is None or not (groups.has_times(test) or metric in CLOCKLESS_METRICS):
         return None
     return Amount(found.median, found.low, found.high)
